@@ -1,0 +1,606 @@
+"""Derivatives, maps and native code for plain NumPy functions.
+
+rune takes a function of NumPy arrays and gives back another: its gradient, its tangent along a
+direction, the function over a batch, or the function as native code. There is no second array
+library. Inside a transformation a *traced value* stands where an array stood and answers NumPy's
+own protocols, so ``np.sin(x)``, ``x @ w``, ``y[1:] += 1`` work as they are written; what comes back
+is a NumPy array. Outside every transformation rune adds nothing at all.
+
+>>> import numpy as np
+>>> import rune
+>>> def energy(x):
+...     return np.sum(np.sin(x) ** 2)
+>>> rune.grad(energy)(np.array([0.0, np.pi / 4, 3 * np.pi / 4]))
+array([ 0.,  1., -1.])
+
+The gradient of sin² is sin 2x. The examples of this file are run as tests; each assumes the two
+imports above.
+
+**The words.** The *primals* are the values at which a function is differentiated. A *tangent* is a
+displacement of a primal, and has its shape and dtype. A *cotangent* weighs the elements of a result,
+and a *pullback* takes it to the primals. A *carry* is what a loop hands from step to step, its *rows*
+are what it reads, a *residual* is a value kept for the backward pass. A *lane* is one element of a
+mapped axis. A *program* is what a trace recorded, a *key* is what programs are kept by, a *variant*
+is a program's native code for one memory layout.
+
+**The life of a call.** A transformation that returns a function runs nothing. When that function is
+called, rune flattens the arguments, puts traced values in place of the arrays it follows, and runs
+the function. Under `grad` and the other derivatives the values are known, and the function runs as
+it always does, its operations noted on the way. Under `jit` they are not known: the function runs
+once over stand-ins that have a dtype and a shape only, every operation is recorded in a program, and
+from then on the program runs and the function does not. A transformation applied to a compiled
+function derives a program from the program that is there.
+
+These rules hold for every entry point.
+
+**Arguments are positions.** What is differentiated, mapped or traced is the argument at a position.
+An array passed at two positions is two arguments, and an array that the function captures is a
+constant, even where the same object is also an argument.
+
+>>> w = np.array([1.0, 2.0])
+>>> rune.grad(lambda x: np.sum(x * w))(w)
+array([1., 2.])
+
+**Structures.** An argument or a result is an array, a number, or a tree of them: tuples, lists,
+dicts, named tuples, dataclasses, and whatever is registered with optree. ``None`` is a tree with no
+leaf. Leaves may differ in dtype. A dataclass needs no registration, and is rebuilt without running
+``__init__`` or ``__post_init__``. Errors name a leaf by its path: the argument's position, then the
+way inside, as in ``0.layers.1.w``; in a carry or a row the path starts inside (``h``).
+
+**Static leaves.** A leaf that is no array and no number (a string, an enum, ``None`` in a dataclass)
+is static: the function sees it as it is, and in a result it comes back unchanged.
+
+**NumPy's types.** Results are ``numpy.ndarray`` in C order with storage of their own, and NumPy
+scalars where they have no dimension. Dtypes are those that NumPy gives. A Python number stays weak
+(NEP 50): ``x * 2.0`` keeps the float32 of ``x`` under every transformation.
+
+>>> rune.grad(lambda x: np.sum(x * 2.0))(np.array([1.0], np.float32))
+array([2.], dtype=float32)
+
+**Reading.** Under the derivatives a value is known, so a comparison is a boolean, an ``if`` follows
+the branch that is taken, and ``x.item()`` reads a number. Under `jit` nothing that depends on the
+arguments can be read, and under `vmap` nothing that depends on the lanes: `TracedValueError`.
+
+**No derivative is lost quietly.** What would turn a traced value into a plain number or store it in
+a plain array raises `TracedValueError` and says what to write: ``float(x)``, ``math.sin(x)``,
+``np.asarray(x)``, ``plain[i] = x``, ``np.sin(x, out=plain)``, ``np.add.at(plain, i, x)``,
+``plain.dot(x)``, ``plain[k]`` with a traced ``k``.
+
+**Traced arrays update in place.** ``y = np.zeros_like(x); y[i] = v; y[mask] *= 2`` work on a traced
+``y``, under every transformation, with NumPy's casting errors. Every name and every view of ``y``
+sees the update. The caller's arrays are never written. ``plain += x`` with a traced ``x`` rebinds
+the name where nothing else holds the array, and raises where something does.
+
+>>> def shifted(x):
+...     y = np.zeros_like(x)
+...     y[1:] += x[:-1] ** 2
+...     return np.sum(y)
+>>> rune.grad(shifted)(np.array([1.0, 2.0, 3.0]))
+array([2., 4., 0.])
+
+**Values stay inside.** A traced value that is used after its transformation returned raises
+`TracedValueError`, which names the transformation.
+
+**Nesting.** Transformations nest in every order, and each follows the values of its own function
+only. A value of an enclosing transformation that an inner function captures is differentiated,
+mapped and compiled with the enclosing one.
+
+>>> rune.grad(lambda x: x * rune.grad(lambda y: x * y)(2.0))(3.0)
+np.float64(6.0)
+
+**Kinks.** ``abs`` has derivative 0 at 0. Operands of ``maximum`` and ``minimum`` that tie take half
+each, and tied elements of ``max`` and ``min`` share equally. ``where`` follows the selected branch,
+and a NaN of the other one reaches nothing. ``sort`` follows its permutation. ``hypot`` and ``norm``
+have derivative 0 at 0. Of ``x**y`` the derivative by x is 0 where y is 0, and the one by y is 0
+where x is 0 and y positive.
+
+>>> rune.grad(np.max)(np.array([1.0, 3.0, 3.0]))
+array([0. , 0.5, 0.5])
+
+**Complex numbers.** A tangent is a displacement. The gradient of a real function of z = x + iy is
+df/dx - i df/dy, so that a step of descent is ``z - rate * np.conj(g)``; a holomorphic function pulls
+back by its derivative, without a conjugate.
+
+>>> rune.grad(lambda z: np.sum(np.real(z * np.conj(z))))(np.array([1 + 2j]))
+array([2.-4.j])
+
+**Indices.** A traced index that is out of range raises ``IndexError``, under `jit` after the call
+ran; negative ones count from the end.
+
+**Errors** begin with the entry point that the caller wrote, name the leaf, and give both sides. What
+is not a function, not an array or not of the right kind is a ``TypeError``; structures, shapes and
+dtypes that disagree are a ``ValueError``; a read is a `TracedValueError`; a matrix that cannot be
+factored is ``np.linalg.LinAlgError``. An exception of the caller's function is raised as it is. After
+any of them the next call works.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar
+
+__all__ = [
+    "TracedValueError",
+    "asarray",
+    "callback",
+    "detach",
+    "explain",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jit",
+    "jvp",
+    "linearize",
+    "program",
+    "scan",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_C = TypeVar("_C")
+
+# ------------------------------------------------------------------------------------------------
+# Reverse mode
+# ------------------------------------------------------------------------------------------------
+
+def grad(
+    f: Callable[_P, Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False
+) -> Callable[_P, Any]:
+    """The gradient of a scalar function.
+
+    ``grad(f)`` takes the arguments of ``f`` and returns the derivative of ``f``'s result by the
+    argument at ``argnums``: a tree with that argument's structure, each leaf with its dtype and its
+    shape. Where ``argnums`` is a sequence the result is a tuple, one gradient per position in it.
+    Keyword arguments are passed on and are not differentiated.
+
+    >>> def loss(w, x):
+    ...     return np.sum((x @ w["w"] + w["b"]) ** 2)
+    >>> w = {"w": np.array([1.0, -1.0]), "b": 0.5}
+    >>> x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> rune.grad(loss)(w, x)
+    {'w': array([-4., -6.]), 'b': np.float64(-2.0)}
+
+    Both rows of ``x @ w + b`` are -0.5, so the gradient by ``b`` is 2 (-0.5 - 0.5) = -2 and the one
+    by ``w`` is -1 times the sum of the rows of ``x``.
+
+    **One pass forward, one back.** ``f`` runs once, in forward mode, while what it does to tangents
+    is recorded; the record is transposed from last to first. The cost is a small multiple of ``f``'s,
+    whatever the number of parameters.
+
+    **The objective is a scalar.** The result of ``f`` is one real or complex number. A complex
+    result is taken to be holomorphic in the parameters. With ``has_aux`` the result is
+    ``(objective, aux)``, and the gradient's function returns ``(gradient, aux)``, the leaves of
+    ``aux`` as plain arrays.
+
+    **Integers and booleans are carried.** A leaf of the parameters that is no real or complex
+    number is a constant; its gradient is zeros of its dtype, and 0 for a Python int. The gradient by
+    a Python float is an ``np.float64``. Other static leaves come back unchanged.
+
+    **Signs.** A gradient is the sum of its contributions, with no zero added to them: one
+    contribution that reaches a whole leaf unreduced keeps its -0.0. Where a contribution was padded,
+    scattered or summed over an axis a zero is +0.0, and so is the gradient of a leaf that the result
+    does not depend on.
+
+    **Gradients are fresh.** Every leaf is an array of its own in C order that shares memory with no
+    argument.
+
+    **Compiled functions.** ``grad(jit(f))`` traces ``f`` once per key and derives the two halves of
+    its backward pass from the program, once; ``jit(grad(f))`` compiles both into one native function.
+
+    Raises:
+        TypeError: ``rune.grad: the objective must return a real or complex scalar, got float64 [3]``,
+            and likewise for an integer; ``rune.grad: the parameters hold no real or complex array``;
+            also where ``f`` is not callable or ``argnums`` names no positional argument.
+    """
+
+def value_and_grad(
+    f: Callable[_P, Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False
+) -> Callable[_P, tuple[Any, Any]]:
+    """The value of a scalar function and its gradient, in one pass forward and one back.
+
+    ``value_and_grad(f)`` returns ``(f(...), gradient)``, the gradient as `grad` gives it. With
+    ``has_aux`` it returns ``((value, aux), gradient)``.
+
+    >>> rune.value_and_grad(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+    (np.float64(9.0), array([ 3., 12.]))
+
+    This is the form that optimisers ask for: ``scipy.optimize.minimize(rune.jit(
+    rune.value_and_grad(f)), x0, jac=True)``.
+
+    Raises:
+        TypeError: as `grad`, with ``rune.value_and_grad`` at the front.
+    """
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """The value of a function at ``primals`` and its pullback there.
+
+    Returns ``(y, pullback)``, or ``(y, pullback, aux)`` with ``has_aux``. ``pullback(ct)`` takes a
+    cotangent with ``y``'s structure, shapes and dtypes and returns a tuple with one tree of
+    cotangents per primal, also where there is one primal only.
+
+    >>> y, pullback = rune.vjp(lambda a, b: a * b, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    >>> pullback(np.array([1.0, 0.0]))
+    (array([3., 0.]), array([1., 0.]))
+
+    **It runs nothing again.** The pullback holds what the backward pass reads, and may be applied
+    any number of times. It runs no part of ``f``.
+
+    **Integers.** A cotangent of an integer or boolean leaf of ``y`` is ignored; cotangents of such
+    leaves of the primals are zeros of their dtype.
+
+    Raises:
+        TypeError: ``rune.vjp: the parameters hold no real or complex array``.
+        ValueError: from ``pullback``, where the cotangent differs from ``y`` in structure, shape or
+            dtype: ``rune.vjp: `` and the path, with both sides.
+    """
+
+# ------------------------------------------------------------------------------------------------
+# Forward mode
+# ------------------------------------------------------------------------------------------------
+
+def jvp(
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
+) -> tuple[Any, ...]:
+    """The value of a function at ``primals`` and its derivative along ``tangents``.
+
+    ``primals`` is a sequence with one tree per argument of ``f``, ``tangents`` one of the same
+    structure, shapes and dtypes. Returns ``(y, dy)``, or ``(y, dy, aux)`` with ``has_aux``; ``dy``
+    has ``y``'s structure.
+
+    >>> rune.jvp(lambda x: x * x, (3.0,), (1.0,))
+    (np.float64(9.0), np.float64(6.0))
+
+    **One pass.** A tangent lives as long as its value, so a loop of n steps holds the tangents of
+    one step and not of n.
+
+    **Integers.** The tangent of an integer or boolean leaf is ignored, and zeros where it is a
+    result's.
+
+    Raises:
+        ValueError: where a tangent differs from its primal: ``rune.jvp: 0: `` and both shapes,
+            dtypes or structures.
+    """
+
+def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of a function at ``primals`` and its tangent map there.
+
+    Returns ``(y, along)``. ``along(*tangents)`` gives the derivative of ``f`` at the primals along
+    the tangents, one tree per primal; it evaluates what was recorded and does not run ``f``.
+
+    >>> y, along = rune.linearize(np.exp, np.array([0.0, 0.0]))
+    >>> along(np.array([1.0, 2.0])), along(np.array([0.0, -1.0]))
+    (array([1., 2.]), array([ 0., -1.]))
+
+    Use it in place of `jvp` where many directions are taken at one point.
+
+    Raises:
+        ValueError: from ``along``, where a tangent differs from its primal; as `jvp`, with
+            ``rune.linearize`` at the front.
+    """
+
+# ------------------------------------------------------------------------------------------------
+# Jacobians and Hessians
+# ------------------------------------------------------------------------------------------------
+
+def jacfwd(f: Callable[_P, Any], argnums: int | Sequence[int] = 0) -> Callable[_P, Any]:
+    """The Jacobian of a function, by forward mode.
+
+    For an array-valued ``f`` of an array the result has shape ``y.shape + x.shape``. Over structures
+    it is a tree with the structure of ``y`` whose leaves are trees with the structure of ``x``. A
+    sequence of positions gives a tuple in place of each inner tree.
+
+    >>> rune.jacfwd(lambda x: np.stack([x[0] * x[1], x[0] ** 2]))(np.array([2.0, 3.0]))
+    array([[3., 2.],
+           [4., 0.]])
+
+    **One mapped pass.** ``f`` runs once, along all directions of the parameters together. The cost
+    grows with the number of parameters: take it where they are fewer than the results.
+
+    Raises:
+        TypeError: ``rune.jacfwd: the parameters hold no real or complex array``; a result that is
+            not real or complex.
+    """
+
+def jacrev(f: Callable[_P, Any], argnums: int | Sequence[int] = 0) -> Callable[_P, Any]:
+    """The Jacobian of a function, by reverse mode.
+
+    Shapes and structures are those of `jacfwd`, and so are the values.
+
+    >>> rune.jacrev(lambda x: np.sum(x**2, axis=1))(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[[2., 4.],
+            [0., 0.]],
+    <BLANKLINE>
+           [[0., 0.],
+            [6., 8.]]])
+
+    **One mapped pass.** ``f`` runs once, and its pullback once over all unit cotangents. The cost
+    grows with the number of results: take it where they are fewer than the parameters.
+
+    Raises:
+        TypeError: as `jacfwd`, with ``rune.jacrev`` at the front.
+    """
+
+def hessian(f: Callable[_P, Any], argnums: int | Sequence[int] = 0) -> Callable[_P, Any]:
+    """The Hessian of a scalar function: the forward-mode Jacobian of its gradient.
+
+    For an array ``x`` the result has shape ``x.shape + x.shape``; over structures it is a tree of
+    trees.
+
+    >>> rune.hessian(lambda x: np.sum(x**3) + x[0] * x[1])(np.array([1.0, 2.0]))
+    array([[ 6.,  1.],
+           [ 1., 12.]])
+
+    Raises:
+        TypeError: as `grad`, with ``rune.hessian`` at the front.
+    """
+
+def detach(x: _R) -> _R:
+    """``x`` with a zero derivative under every differentiation around it.
+
+    Takes an array, a number or a tree. Outside every transformation the result is ``x`` itself.
+
+    >>> rune.grad(lambda x: np.sum(x * rune.detach(x)))(np.array([1.0, 2.0]))
+    array([1., 2.])
+
+    One factor is held, so the derivative of x² is here x and not 2x. What is detached may be read
+    as a plain number outside `jit` and `vmap`: ``float(rune.detach(x))``.
+    """
+
+# ------------------------------------------------------------------------------------------------
+# Maps
+# ------------------------------------------------------------------------------------------------
+
+def vmap(f: Callable[_P, Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[_P, Any]:
+    """A function over a mapped axis of its arguments.
+
+    ``vmap(f)(xs)`` gives what ``np.stack([f(x) for x in xs])`` gives, without running ``f`` per
+    lane: ``f`` runs once over values that hold all lanes.
+
+    >>> rune.vmap(lambda x, w: x @ w, in_axes=(0, None))(np.array([[1.0, 2.0], [3.0, 4.0]]), np.ones(2))
+    array([3., 7.])
+
+    ``in_axes`` is an axis for every argument, or a tuple with one entry per argument; an entry is
+    an axis, ``None`` for what is the same in every lane, or a tree of such entries that is a prefix
+    of the argument's structure. ``out_axes`` says likewise where the mapped axis stands in the results.
+
+    **A result that depends on no lane** is repeated along the mapped axis.
+
+    **Per-example gradients** are ``vmap(grad(loss), in_axes=(None, 0))``.
+
+    Raises:
+        ValueError: where nothing is mapped, a mapped leaf has no axis, or two leaves disagree:
+            ``rune.vmap: 1: 3 rows along axis 0, 0: 2``.
+        TracedValueError: where ``f`` reads a value that depends on the lane: ``bool: the value is
+            traced by rune.vmap``.
+    """
+
+# ------------------------------------------------------------------------------------------------
+# Loops
+# ------------------------------------------------------------------------------------------------
+
+def scan(
+    step: Callable[[_C, Any], tuple[_C, Any]],
+    init: _C,
+    xs: Any = None,
+    *,
+    length: int | None = None,
+    reverse: bool = False,
+) -> tuple[_C, Any]:
+    """A loop over the rows of ``xs`` that carries a value from step to step.
+
+    ``step(carry, row)`` returns ``(carry, output)``. The result is the last carry and the outputs
+    stacked along a new first axis, in the order of the rows:
+
+    >>> def step(total, row):
+    ...     total = total + row
+    ...     return total, total
+    >>> rune.scan(step, np.float64(0.0), np.array([1.0, 2.0, 3.0]))
+    (np.float64(6.0), array([1., 3., 6.]))
+
+    ``xs`` is an array or a tree of arrays with one leading length; ``row`` has its structure, and
+    each leaf without the leading axis. With ``xs=None`` the step gets ``None`` for a row and
+    ``length`` says how often it runs. An output may be ``None``. With ``reverse`` the rows are taken
+    from last to first, and the output of a row still stands at that row's place.
+
+    **The carry keeps its type.** Structure, shapes and dtypes of the carry are the same after every
+    step. A Python number in ``init`` is a value (int64, float64), and a Python float that meets a
+    result of another dtype is of that dtype from the start.
+
+    **Native loops.** Under `jit` the step is traced once, whatever the number of rows, and the loop
+    is native; so is the loop of its derivative, which runs backward. A carry of a few numbers lives
+    in registers. Eagerly the step runs once per row, on a copy of ``init`` and on rows that are
+    read-only, and gives what it gives compiled: a step may update its carry in place.
+
+    **What the backward pass keeps.** Per step a compiled gradient keeps the cheapest set of values
+    from which the rest can be had again, which may be nothing; ``explain(f)(*args).loops`` says how
+    many bytes that is.
+
+    **No rows.** ``init`` comes back with empty outputs, whose shapes come from a trace of the step.
+
+    Raises:
+        ValueError: where ``xs`` is a scalar, or its leaves differ in length, or ``length`` differs
+            from theirs, before any step runs; where the carry changes:
+            ``rune.scan: h: shape [3] in the carry the step returned, [2] in the carry it received``.
+        TypeError: where ``step`` is not callable or does not return a pair, or a leaf is no array.
+    """
+
+# ------------------------------------------------------------------------------------------------
+# Compiled functions
+# ------------------------------------------------------------------------------------------------
+
+class _Stats:
+    """How often a compiled function was traced, derived and compiled.
+
+    ``traces`` counts runs of its Python body, ``derivations`` the programs made from its programs by
+    transformations, ``compiles`` the native functions made for it and for what was derived.
+    """
+
+    traces: int
+    derivations: int
+    compiles: int
+
+class _Compiled(Generic[_P, _R]):
+    """A function that runs as native code; what `jit` returns."""
+
+    __wrapped__: Callable[_P, _R]
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    def stats(self) -> _Stats:
+        """How often the function was traced, derived and compiled so far."""
+
+    def clear(self) -> None:
+        """Forget every program and its native code; the next call traces again."""
+
+    def programs(self) -> list[Any]:
+        """The programs kept, the function's own and those derived from them, each with its ``name``."""
+
+def jit(f: Callable[_P, _R], *, static_argnames: str | Sequence[str] = ()) -> _Compiled[_P, _R]:
+    """A function as native code.
+
+    ``jit(f)`` traces nothing yet. A call traces ``f`` over stand-ins of its arguments, unless a
+    program for its key is there, compiles the program for the layout of the arguments, unless that
+    variant is there, and runs it.
+
+    >>> f = rune.jit(lambda x, n: np.sum(x**n))
+    >>> f(np.array([1.0, 2.0, 3.0]), 2), f(np.array([4.0, 5.0, 6.0]), 2)
+    (np.float64(14.0), np.float64(77.0))
+    >>> f.stats().traces, f.stats().compiles
+    (1, 1)
+
+    **Keys.** Calls share a program when their arguments agree in structure, dtypes, shapes and
+    static values. Python ints, booleans, strings, enums and other hashable values that are no arrays
+    are static: each value, with its type, has a program of its own. Python floats and complex
+    numbers are values, weak as NumPy has them. ``static_argnames`` names further arguments that are
+    static. Every retrace is logged (logger ``rune``, level DEBUG) with the first difference:
+    ``rune.jit: retrace: 1.window: int 3 here, int 2 in the previous key``.
+
+    **The body runs while it is traced, and only then.** A ``print`` in it prints once per key.
+
+    **Variants.** A program compiles once per layout of its arguments. Every layout and byte order
+    that NumPy has is read right, a strided array in place; what native code cannot read is copied.
+
+    **Captures.** An array that ``f`` captures is a constant, bound by reference when ``f`` is traced.
+    Pass it as an argument to change it between calls.
+
+    **Results have storage of their own**, also where ``f`` returns its argument or a view of it.
+
+    **Derivatives of compiled functions** are derived from the program: ``f`` is traced once, and
+    only what runs compiles. In reverse mode that is the part of the derivative that reads no tangent,
+    and the transpose of the rest.
+
+    **Numbers.** IEEE meaning is kept: NaN, infinities, signed zeros, integers that wrap. A product
+    that meets a sum may be fused with it; sums along an axis may associate freely; transcendental
+    functions are within 4 units in the last place. The same program on the same layout gives the same
+    bits on every call. No floating-point warnings are raised.
+
+    **Threads.** Calls may come from several threads at once.
+
+    The compiled function keeps ``f``'s name and docstring, decorates methods, and has
+
+    - ``stats()``: the counts ``traces``, ``derivations`` and ``compiles`` so far;
+    - ``clear()``: forgets all programs and their native code;
+    - ``programs()``: the programs kept, own and derived, each with its ``name``.
+
+    Raises:
+        TypeError: where ``f`` is not callable, or an argument or a result is neither array, number
+            nor hashable: ``rune.jit: 0.name: ...``.
+        TracedValueError: where ``f`` reads a value: ``bool: the value is traced by rune.jit``, and
+            what to write instead.
+        IndexError: after the call, where a traced index was out of range.
+        numpy.linalg.LinAlgError: after the call, where a factorisation failed.
+    """
+
+def callback(host: Callable[..., Any], like: Any, *args: Any) -> Any:
+    """Call Python from inside a compiled function.
+
+    ``host(*args)`` is called with plain arrays each time the call is reached, and never while
+    tracing. ``like`` gives the type of the result: a tree of arrays, or of anything with a ``shape``
+    and a ``dtype``.
+
+    >>> def longest(x):
+    ...     return np.sort(x)[::-1].copy()
+    >>> rune.jit(lambda x: rune.callback(longest, x, x) * 2)(np.array([1.0, 3.0, 2.0]))
+    array([6., 4., 2.])
+
+    **Under `vmap`** the host is called once per lane. **Differentiating** it raises.
+
+    Raises:
+        ValueError: where the result's structure, shape or dtype is not that of ``like``.
+        TypeError: where it is differentiated, or ``host`` is not callable. An exception of ``host``
+            is raised as it is.
+    """
+
+# ------------------------------------------------------------------------------------------------
+# Looking inside
+# ------------------------------------------------------------------------------------------------
+
+def program(f: Callable[_P, Any]) -> Callable[_P, Any]:
+    """The program of a function: what a trace records.
+
+    ``program(f)(*args)`` traces ``f`` as `jit` would and returns the program; ``str`` of it is its
+    text. Nothing compiles and nothing runs.
+
+    >>> print(rune.program(lambda x: np.sum(x * x))(np.ones(3)))
+    program (%0)
+      %1 : float64 [3] at CPU = Map [mul(x0, x1)] (x0: float64 [3] at CPU) (x1: float64 [3] at CPU)
+        with x0 = %0, x1 = %0
+      %2 : float64 [] at CPU = Reduce [Sum x0] over [0] (x0: float64 [3] at CPU)
+        with x0 = %1
+      return %2
+
+    Every value has a number, a dtype, a shape and a place. A loop shows its step's program inside
+    it, indented. The text depends on the function and its key, and on nothing else.
+    """
+
+def explain(f: Callable[_P, Any]) -> Callable[_P, Any]:
+    """What compiling made of a function.
+
+    ``explain(f)(*args)`` traces and compiles ``f`` for these arguments, without running it, and
+    returns an object whose ``str`` is a report and whose attributes are data:
+
+    - ``kernels``: the loop nests, and which operations were fused into each;
+    - ``loops``: the scans, each with its ``kept_bytes``, the bytes of residuals kept per step;
+    - ``buffers``: the arrays that the call allocates, with their bytes;
+    - ``llvm`` and ``asm``: the texts that the compiler read and wrote.
+
+    >>> def last(p):
+    ...     return rune.scan(lambda x, _: (p * x * (1 - x), None), 0.5, None, length=50)[0]
+    >>> [loop.kept_bytes for loop in rune.explain(rune.grad(last))(3.2).loops]
+    [8, 8]
+
+    The gradient of the logistic map has a loop in each direction; between them stands one float64 a
+    step, the carry, from which the backward step computes the rest again.
+    """
+
+# ------------------------------------------------------------------------------------------------
+# Traced values
+# ------------------------------------------------------------------------------------------------
+
+def asarray(x: Any) -> Any:
+    """A plain array as a value of the innermost transformation.
+
+    A plain array cannot be indexed with a traced index, nor hold a traced value: Python asks the
+    plain array, and NumPy would drop the derivative. The array that ``asarray`` gives can. Outside
+    every transformation it is ``np.asarray(x)``.
+
+    >>> table = np.array([10.0, 20.0, 30.0])
+    >>> rune.jit(lambda k: rune.asarray(table)[k])(np.int64(2))
+    np.float64(30.0)
+
+    The caller's array is never written: an update of the value is the value's own.
+    """
+
+class TracedValueError(ValueError):
+    """A traced value was read where it is not known, or would have been lost.
+
+    The message starts with what read it and the transformation whose value it is, and goes on to say
+    what to write instead:
+
+    >>> rune.jit(lambda x: x if x > 0 else -x)(1.0)
+    Traceback (most recent call last):
+    rune.TracedValueError: bool: the value is traced by rune.jit...
+
+    It is a ``ValueError``. Where NumPy wraps it in an error of its own, as in ``plain[0] = x``, it is
+    that error's cause.
+    """
