@@ -1,0 +1,106 @@
+"""Dispatch: levels, the values they own, and `bind`, the one door to every operation.
+
+A *level* is one running transformation: an interpreter on this thread's stack.  It owns immutable
+*values*; whatever is no `Value` is plain (an array, a NumPy scalar, a Python number).  `bind` hands
+an operation to the highest level among its arguments, which treats lower levels' values as
+constants; with no value among them the operation is NumPy's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any
+
+from rune.program import Type
+
+__all__ = ["Level", "TracedValueError", "Value", "bind", "innermost", "opened", "tracing"]
+
+
+class TracedValueError(ValueError):
+    """A traced value was read, or would have been lost, where it stands for no known value."""
+
+
+class Value:
+    """An immutable value of a level; what it holds is the level's business."""
+
+    __slots__ = ("level",)
+    level: Level
+    type: Type
+
+
+class Level:
+    """One running transformation, named by the entry point the user called."""
+
+    traces = False  # whether operations on plain values belong to this level too (a trace)
+
+    def __init__(self, name: str):
+        self.name = name
+        self.depth = -1
+        self.alive = False
+
+    def process(self, primitive: Any, args: list, params: dict) -> list:
+        raise NotImplementedError
+
+    def lift(self, x: Any) -> Value:
+        """A plain value or one of a lower level, as a value of this level."""
+        raise NotImplementedError
+
+    def concrete(self, value: Value) -> Any:
+        """What `value` holds, read through levels below; raises where it is not known."""
+        raise TracedValueError(f"the value is traced by {self.name}")
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.levels: list[Level] = []
+
+
+_stack = _Stack()
+
+
+@contextlib.contextmanager
+def opened(*levels: Level):
+    """The levels on top of this thread's stack, lowest first; dead afterwards."""
+    stack = _stack.levels
+    height = len(stack)
+    for level in levels:
+        level.depth = len(stack)
+        level.alive = True
+        stack.append(level)
+    try:
+        yield levels[-1]
+    finally:
+        del stack[height:]
+        for level in levels:
+            level.alive = False
+
+
+def innermost() -> Level | None:
+    """The innermost running transformation of this thread."""
+    return _stack.levels[-1] if _stack.levels else None
+
+
+def tracing() -> bool:
+    """Whether a program is being recorded anywhere below on this thread."""
+    return any(level.traces for level in _stack.levels)
+
+
+def bind(primitive: Any, args: list, params: dict) -> list:
+    """Apply a primitive: its results, in the highest level among its arguments."""
+    top = None
+    for a in args:
+        if isinstance(a, Value) and (top is None or a.level.depth > top.depth):
+            top = a.level
+    if top is None:
+        return primitive.evaluate(args, params)
+    if not top.alive:
+        raise escaped(top)
+    return top.process(primitive, args, params)
+
+
+def escaped(level: Level) -> TracedValueError:
+    return TracedValueError(
+        f"{level.name}: a value is used outside the call that made it: return it from the function "
+        f"(has_aux=True gives values beside the result) instead of storing it"
+    )

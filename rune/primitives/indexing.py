@@ -1,0 +1,241 @@
+"""Gather and scatter: reading and writing at integer arrays.
+
+`gather(x, indices)` reads `x[i0, i1, ...]`: n integer arrays of one shape K index the first n axes,
+and the result has shape K + x.shape[n:].  `scatter` writes there.  Both are linear in the arrays and
+closed under batching (lanes are one more index).  The transpose of a gather adds into one
+accumulator in place.
+
+An index that depends on arguments may be out of range: such a gather may fail.  Its tangent and
+transpose read the same indices, found right by then, so `checked` operations have no effect.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rune.level import Value, bind
+from rune.native import nest
+from rune.primitives import movement
+from rune.primitives.primitive import Into, Linear, Primitive, Unknown, zeros
+from rune.primitives.scalar import e
+from rune.program import Type, type_of
+
+__all__ = ["argsort", "gather", "scatter", "take_along"]
+
+
+class Gather(Linear):
+    name = "Gather"
+
+    def effect(self, params):
+        return None if params["checked"] else "fail"
+
+    def recomputable(self, e):
+        return True  # `again` drops the effect: the primal pass has checked the indices
+
+    def again(self, params):
+        return {**params, "checked": True}
+
+    def type(self, types, params):
+        x, *indices = types
+        return [Type(x.dtype, indices[0].shape + x.shape[len(indices) :])]
+
+    def evaluate(self, args, params):
+        x, *indices = args
+        return [np.asarray(x)[tuple(indices)]]
+
+    def jvp(self, primals, tangents, params):
+        outs = bind(self, primals, params)
+        if tangents[0] is None:
+            return outs, [None]
+        return outs, bind(self, [tangents[0], *primals[1:]], self.again(params))
+
+    def transpose(self, cts, args, params):
+        (ct,), (x, *indices) = cts, args
+        add = lambda total: scatter("add", total, indices, ct, checked=True)
+        return [Into(x.type, add), *(None for _ in indices)]
+
+    def batch(self, size, args, mapped, params):
+        x, *indices = args
+        if not mapped[0]:
+            # The lanes of the indices are axes of K; unmapped indices broadcast to them.
+            indices = align(indices, mapped[1:], size)
+            return bind(self, [x, *indices], params), [True]
+        if not any(mapped[1:]):
+            t = type_of(indices[0])
+            moved = movement.permute(x, lanes_behind(type_of(x).ndim, len(indices)))
+            (out,) = bind(self, [moved, *indices], params)
+            order = (t.ndim, *(k for k in range(type_of(out).ndim) if k != t.ndim))
+            return [movement.permute(out, order)], [True]
+        indices = align(indices, mapped[1:], size)
+        return bind(self, [x, lane_counter(size, type_of(indices[0]).shape), *indices], params), [True]
+
+    def lower(self, e):
+        shape = e.inputs[0].type.shape
+        n = len(e.inputs) - 1
+        rank = e.inputs[1].type.ndim
+
+        def at(read, i):
+            k = i[:rank]
+            index = tuple(read.bounded(read(1 + a, k), shape[a], a) for a in range(n))
+            return read(0, (*index, *i[rank:]))
+
+        return [nest.Index(e.outputs, e.inputs, at, view=False)]
+
+
+def lanes_behind(ndim: int, n: int) -> tuple[int, ...]:
+    """The permutation that moves axis 0 behind the n axes that follow it."""
+    return (*range(1, n + 1), 0, *range(n + 1, ndim))
+
+
+def align(arrays: list, mapped: list[bool], size: int) -> list:
+    return [
+        a if m else movement.broadcast(a, (size, *type_of(a).shape))
+        for a, m in zip(arrays, mapped, strict=True)
+    ]
+
+
+def lane_counter(size: int, shape: tuple[int, ...]) -> Any:
+    return np.broadcast_to(np.arange(size).reshape((size,) + (1,) * (len(shape) - 1)), shape)
+
+
+class Scatter(Linear):
+    """inputs: target, updates, index arrays."""
+
+    name = "Scatter"
+    linear = (0, 1)
+
+    def effect(self, params):
+        return None if params["checked"] else "fail"
+
+    def recomputable(self, e):
+        return True
+
+    def again(self, params):
+        return {**params, "checked": True}
+
+    def type(self, types, params):
+        return [types[0].strong()]
+
+    def evaluate(self, args, params):
+        target, updates, *indices = args
+        out = np.array(target, copy=True)
+        if params["op"] == "set":
+            out[tuple(indices)] = updates
+        else:
+            np.add.at(out, tuple(indices), updates)
+        return [out]
+
+    def jvp(self, primals, tangents, params):
+        outs = bind(self, primals, params)
+        if tangents[0] is None and tangents[1] is None:
+            return outs, [None]
+        pair = [zeros(type_of(p)) if t is None else t for p, t in zip(primals[:2], tangents[:2], strict=True)]
+        return outs, bind(self, [*pair, *primals[2:]], self.again(params))
+
+    def transpose(self, cts, args, params):
+        (ct,), (target, updates, *indices) = cts, args
+        to_target = to_updates = None
+        if isinstance(target, Unknown):
+            to_target = ct
+            if params["op"] == "set":
+                to_target = scatter("set", ct, indices, zeros(type_of(updates)), checked=True)
+        if isinstance(updates, Unknown):
+            to_updates = gather(ct, indices, checked=True)
+            if params["op"] == "set":
+                to_updates = self.winners(to_updates, type_of(target), indices)
+        return [to_target, to_updates, *(None for _ in indices)]
+
+    def winners(self, ct, target, indices):
+        """Where an index repeats, only the update that stayed has a derivative."""
+        K = type_of(indices[0]).shape
+        own = np.arange(int(np.prod(K))).reshape(K)
+        n = len(indices)
+        if all(not isinstance(i, Value) for i in indices):
+            flat = np.ravel_multi_index([np.where(i < 0, i + m, i) for i, m in zip(indices, target.shape, strict=False)], target.shape[:n])
+            if np.unique(flat).size == flat.size:
+                return ct
+        board = np.full(target.shape[:n], -1)
+        stayed = e.eq(gather(scatter("set", board, indices, own, checked=True), indices, checked=True), own)
+        stayed = movement.reshape(stayed, K + (1,) * (type_of(ct).ndim - len(K)))
+        return e.select(stayed, ct, np.zeros((), type_of(ct).dtype)[()])
+
+    def batch(self, size, args, mapped, params):
+        target, updates, *indices = align(args, mapped, size)
+        lanes = lane_counter(size, type_of(indices[0]).shape)
+        return bind(self, [target, updates, lanes, *indices], params), [True]
+
+    def lower(self, e):
+        return [nest.Scatter(e.outputs, e.inputs, e.params["op"])]
+
+    def details(self, params):
+        return params["op"]
+
+
+class Argsort(Primitive):
+    """The permutation that sorts the last axis, stably, NaN last."""
+
+    name = "Argsort"
+    recompute = False
+
+    def type(self, types, params):
+        return [Type(np.dtype(np.int64), types[0].shape)]
+
+    def evaluate(self, args, params):
+        return [np.argsort(args[0], axis=-1, kind="stable")]
+
+    def jvp(self, primals, tangents, params):
+        return bind(self, primals, params), [None]
+
+    def batch(self, size, args, mapped, params):
+        return bind(self, args, params), [True]
+
+    def lower(self, e):
+        return [nest.Library(e.outputs, e.inputs, "argsort", {})]
+
+
+gather_, scatter_, argsort_ = Gather(), Scatter(), Argsort()
+
+
+def in_range(indices: list, shape: tuple[int, ...]) -> bool:
+    """Whether plain indices are known to be in range (a value's are not)."""
+    for axis, (i, n) in enumerate(zip(indices, shape, strict=False)):
+        if isinstance(i, Value):
+            return False
+        bad = (i < -n) | (i >= n)
+        if np.any(bad):
+            worst = int(np.asarray(i)[bad].flat[0]) if np.ndim(i) else int(i)
+            raise IndexError(f"index {worst} is out of bounds for axis {axis} with size {n}")
+    return True
+
+
+def gather(x: Any, indices: list, checked: bool | None = None) -> Any:
+    """x[i0, i1, ...] for integer arrays of one shape, plain ones or values."""
+    if checked is None:
+        checked = in_range(indices, type_of(x).shape)
+    return bind(gather_, [x, *indices], {"checked": checked})[0]
+
+
+def scatter(op: str, target: Any, indices: list, updates: Any, checked: bool | None = None) -> Any:
+    """`target` with `target[indices] op= updates`; dtypes agree, updates have their full shape."""
+    if checked is None:
+        checked = in_range(indices, type_of(target).shape)
+    return bind(scatter_, [target, updates, *indices], {"op": op, "checked": checked})[0]
+
+
+def argsort(x: Any) -> Any:
+    return bind(argsort_, [x], {})[0]
+
+
+def take_along(x: Any, index: Any, axis: int) -> Any:
+    """np.take_along_axis for an index of x's rank, in range already."""
+    shape = type_of(index).shape
+    indices = []
+    for k, n in enumerate(shape):
+        if k == axis:
+            indices.append(index)
+        else:
+            counter = np.arange(n).reshape([-1 if j == k else 1 for j in range(len(shape))])
+            indices.append(np.broadcast_to(counter, shape))
+    return gather(x, indices, checked=True)

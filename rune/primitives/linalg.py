@@ -1,0 +1,240 @@
+"""Linear systems and factorisations over the last two axes.
+
+`solve(a, b)` factors once.  The derivative dx = solve(a, db - da x) and the transpose
+solve(a^T, ct) use the same factors: `Solve` takes a, its factors and b, differentiates by a and b,
+and never looks at the factors' derivative, since a says it all.  Likewise a Cholesky factor is kept
+and never computed twice.
+
+The derivative of a Cholesky factor: Murray, "Differentiation of the Cholesky decomposition" (2016).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rune.level import bind
+from rune.native import nest
+from rune.primitives import movement
+from rune.primitives.contract import matmul, swap
+from rune.primitives.primitive import Primitive, Unknown
+from rune.primitives.scalar import e
+from rune.program import Type, type_of
+
+__all__ = ["cholesky", "lu", "solve", "triangular_solve"]
+
+
+class LU(Primitive):
+    """a -> (lu, perm): a[perm] = L U, both factors in one matrix."""
+
+    name = "LU"
+    recompute = False
+
+    def effect(self, params):
+        return "fail" if params["check"] else None
+
+    def type(self, types, params):
+        (a,) = types
+        return [a.strong(), Type(np.dtype(np.int64), a.shape[:-1])]
+
+    def evaluate(self, args, params):
+        a = np.asarray(args[0])
+        lu, perm = np.empty_like(a), np.empty(a.shape[:-1], np.int64)
+        import scipy.linalg  # on first use: it takes longer to import than all the rest
+
+        for k in np.ndindex(*a.shape[:-2]):
+            getrf = scipy.linalg.get_lapack_funcs("getrf", (a,))
+            lu[k], pivots, info = getrf(a[k])
+            if info > 0 and params["check"]:
+                raise np.linalg.LinAlgError("Singular matrix")
+            order = np.arange(a.shape[-1])
+            for i, j in enumerate(pivots):
+                order[[i, j]] = order[[j, i]]
+            perm[k] = order
+        return [lu, perm]
+
+    def jvp(self, primals, tangents, params):
+        return bind(self, primals, params), [None, None]  # see `solve`: a carries the derivative
+
+    def batch(self, size, args, mapped, params):
+        return bind(self, args, params), [True, True]
+
+    def lower(self, e):
+        return [nest.Library(e.outputs, e.inputs, "lu", dict(e.params))]
+
+
+class Solve(Primitive):
+    """inputs (a, lu, perm, b): x with a x = b, or a^T x = b where `transpose`."""
+
+    name = "Solve"
+    recompute = False
+
+    def type(self, types, params):
+        return [types[3].strong()]
+
+    def evaluate(self, args, params):
+        _, lu, perm, b = map(np.asarray, args)
+        out = np.empty_like(b)
+        for k in np.ndindex(*b.shape[:-2]):
+            L = np.tril(lu[k], -1) + np.eye(lu.shape[-1], dtype=lu.dtype)
+            U = np.triu(lu[k])
+            if params["transpose"]:
+                y = np.linalg.solve(L.T, np.linalg.solve(U.T, b[k]))
+                out[k][perm[k]] = y
+            else:
+                out[k] = np.linalg.solve(U, np.linalg.solve(L, b[k][perm[k]]))
+        return [out]
+
+    def jvp(self, primals, tangents, params):
+        a, lu_, perm, _ = primals
+        da, _, _, db = tangents
+        (x,) = bind(self, primals, params)
+        change = db
+        if da is not None:
+            moved = e.neg(matmul(swap(da) if params["transpose"] else da, x))
+            change = moved if db is None else e.add(db, moved)
+        if change is None:
+            return [x], [None]
+        return [x], bind(self, [a, lu_, perm, change], params)
+
+    def linear_in(self, flags, params):
+        return flags == [False, False, False, True]
+
+    def transpose(self, cts, args, params):
+        a, lu_, perm, _ = args
+        turned = {"transpose": not params["transpose"]}
+        return [None, None, None, *bind(self, [a, lu_, perm, cts[0]], turned)]
+
+    def batch(self, size, args, mapped, params):
+        args = stack(size, args, mapped)
+        return bind(self, args, params), [True]
+
+    def lower(self, e):
+        return [nest.Library(e.outputs, e.inputs[1:], "lu_solve", dict(e.params))]
+
+    def details(self, params):
+        return "transposed" if params["transpose"] else ""
+
+
+class Cholesky(Primitive):
+    """The lower factor of a symmetric positive definite matrix; only the lower triangle is read."""
+
+    name = "Cholesky"
+    recompute = False
+
+    def effect(self, params):
+        return "fail"
+
+    def type(self, types, params):
+        return [types[0].strong()]
+
+    def evaluate(self, args, params):
+        return [np.linalg.cholesky(args[0])]
+
+    def jvp(self, primals, tangents, params):
+        (a,), (da,) = primals, tangents
+        (l,) = bind(self, primals, params)
+        if da is None:
+            return [l], [None]
+        # The function reads the lower triangle, so the change is that triangle made Hermitian.
+        n = type_of(a).shape[-1]
+        dtype = type_of(da).dtype
+        low = np.tril(np.ones((n, n), dtype), -1)
+        lower = e.mul(da, low)
+        change = e.add(e.add(lower, e.conj(swap(lower)) if dtype.kind == "c" else swap(lower)), e.mul(da, np.eye(n, dtype=dtype)))
+        # P = L^-1 dA L^-H, dL = L * (lower half of P, its diagonal halved)
+        p = triangular_solve(l, change, lower=True, transpose=False)
+        p = triangular_solve(l, conjugate_transpose(p), lower=True, transpose=False)
+        half = e.mul(conjugate_transpose(p), low + np.eye(n, dtype=dtype) / 2)
+        return [l], [matmul(l, half)]
+
+    def batch(self, size, args, mapped, params):
+        return bind(self, args, params), [True]
+
+    def lower(self, e):
+        return [nest.Library(e.outputs, e.inputs, "cholesky", {})]
+
+
+def conjugate_transpose(a: Any) -> Any:
+    return e.conj(swap(a)) if type_of(a).dtype.kind == "c" else swap(a)
+
+
+class TriangularSolve(Primitive):
+    """inputs (l, b): x with op(l) x = b, reading one triangle of l."""
+
+    name = "TriangularSolve"
+    recompute = False
+
+    def type(self, types, params):
+        return [types[1].strong()]
+
+    def evaluate(self, args, params):
+        import scipy.linalg
+
+        l, b = map(np.asarray, args)
+        out = np.empty_like(b)
+        for k in np.ndindex(*b.shape[:-2]):
+            out[k] = scipy.linalg.solve_triangular(
+                l[k], b[k], lower=params["lower"], trans=int(params["transpose"]),
+                unit_diagonal=params["unit"], check_finite=False,
+            )  # fmt: skip
+        return [out]
+
+    def jvp(self, primals, tangents, params):
+        (l, _), (dl, db) = primals, tangents
+        (x,) = bind(self, primals, params)
+        change = db
+        if dl is not None:
+            n = type_of(l).shape[-1]
+            mask = np.tril(np.ones((n, n)), -int(params["unit"]))
+            mask = (mask if params["lower"] else mask.T).astype(type_of(l).dtype)
+            dl = e.mul(dl, mask)
+            moved = e.neg(matmul(swap(dl) if params["transpose"] else dl, x))
+            change = moved if db is None else e.add(db, moved)
+        if change is None:
+            return [x], [None]
+        return [x], bind(self, [l, change], params)
+
+    def linear_in(self, flags, params):
+        return flags == [False, True]
+
+    def transpose(self, cts, args, params):
+        turned = {**params, "transpose": not params["transpose"]}
+        return [None, *bind(self, [args[0], cts[0]], turned)]
+
+    def batch(self, size, args, mapped, params):
+        return bind(self, stack(size, args, mapped), params), [True]
+
+    def lower(self, e):
+        return [nest.Library(e.outputs, e.inputs, "triangular_solve", dict(e.params))]
+
+    def details(self, params):
+        return " ".join(k for k, v in params.items() if v)
+
+
+lu_, solve_, cholesky_, triangular_solve_ = LU(), Solve(), Cholesky(), TriangularSolve()
+
+
+def stack(size: int, args: list, mapped: list[bool]) -> list:
+    return [
+        a if m else movement.broadcast(a, (size, *type_of(a).shape)) for a, m in zip(args, mapped, strict=True)
+    ]
+
+
+def lu(a: Any, check: bool = True) -> list:
+    """(lu, perm) of square matrices; a singular one raises where `check`."""
+    return bind(lu_, [a], {"check": check})
+
+
+def solve(a: Any, b: Any) -> Any:
+    """x with a x = b: a [..., n, n], b [..., n, k], equal leading shapes and dtypes."""
+    return bind(solve_, [a, *lu(a), b], {"transpose": False})[0]
+
+
+def cholesky(a: Any) -> Any:
+    return bind(cholesky_, [a], {})[0]
+
+
+def triangular_solve(l: Any, b: Any, lower: bool, transpose: bool, unit: bool = False) -> Any:
+    return bind(triangular_solve_, [l, b], {"lower": lower, "transpose": transpose, "unit": unit})[0]

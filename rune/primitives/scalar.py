@@ -1,0 +1,309 @@
+"""The table of scalar functions: one row each, with NumPy's ufunc, derivative and native code.
+
+A row's derivative is one expression per operand (`partials`), written with other rows over values;
+`None` is a zero.  Rows that are linear in their operands state `tangent` and `back` instead: the
+tangent is then the function itself, and `back` its transpose.  `native` names the row's code in
+`rune.native.math`.
+
+The kinks follow rules.md: the derivative of `abs` at 0 is 0, tied operands of `maximum` and
+`minimum` take half each, `hypot` at 0 has 0, and of x**y the one by x is 0 where y is 0, the one by
+y is 0 where x is 0 and y > 0.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rune.program import Type, type_of
+
+__all__ = ["TABLE", "Row", "e"]
+
+
+@dataclasses.dataclass(eq=False)
+class Row:
+    name: str
+    ufunc: Any
+    partials: tuple | None = None  # per operand: f(*operands, out) -> value, or None for a zero
+    tangent: Callable | None = None  # (tangents, primals, out, params) -> tangent or None
+    back: Callable | None = None  # (k, ct, args, params) -> the cotangent of linear operand k
+    linear: str = ""  # "all": in all operands together; "each": in one at a time; or positions, "12"
+    native: str = ""
+
+    def __post_init__(self) -> None:
+        self.native = self.native or self.name
+
+    @property
+    def zero(self) -> bool:
+        return self.tangent is None and (self.partials is None or not any(self.partials))
+
+    def operand_dtypes(self, kinds: tuple) -> tuple[np.dtype, ...]:
+        """The loop NumPy would choose, for dtypes and weak types (NEP 50)."""
+        if self.name == "select":
+            common = [_python(k) for k in kinds[1:]]
+            dtype = np.result_type(*(k if isinstance(k, np.dtype) else k(0) for k in common))
+            return (np.dtype(bool), dtype, dtype)
+        asked = tuple(_python(k) for k in kinds)
+        if not isinstance(self.ufunc, np.ufunc):
+            dtype = np.result_type(*(k if isinstance(k, np.dtype) else k(0) for k in asked))
+            return (dtype,) * len(kinds)
+        return self.ufunc.resolve_dtypes((*asked, *(None,) * self.ufunc.nout))[: len(kinds)]
+
+    def result_dtype(self, dtypes: list[np.dtype]) -> np.dtype:
+        if self.name == "select":
+            return dtypes[1]
+        if self.name in ("real", "imag", "abs") and dtypes[0].kind == "c":
+            return np.zeros((), dtypes[0]).real.dtype
+        if self.name in ("real", "imag"):
+            return dtypes[0]
+        if self.name == "complex":
+            return np.result_type(dtypes[0], np.complex64)
+        if self.name == "sign":
+            return dtypes[0]
+        return self.ufunc.resolve_dtypes((*dtypes, *(None,) * self.ufunc.nout))[len(dtypes)]
+
+    def linear_in(self, flags: list[bool]) -> bool:
+        if self.linear == "all":
+            return True
+        if self.linear == "each":
+            return sum(flags) == 1
+        return bool(self.linear) and all(str(k) in self.linear for k, f in enumerate(flags) if f)
+
+    def transpose(self, k: int, ct: Any, args: list, params: dict) -> Any:
+        return self.back(k, ct, args, params)
+
+
+def _python(kind: Any) -> Any:
+    if isinstance(kind, Type):
+        return {"f": float, "c": complex, "i": int}.get(kind.dtype.kind, kind.dtype)
+    return kind
+
+
+class _Expressions:
+    """`e.sin(x)`: rows as functions, for the derivatives below and for compositions elsewhere."""
+
+    def __getattr__(self, name: str) -> Callable:
+        from rune.primitives.map import elementwise
+
+        if name.rstrip("_") not in TABLE:
+            raise AttributeError(name)
+        f = lambda *args: elementwise(name.rstrip("_"), *args)
+        setattr(self, name, f)
+        return f
+
+
+e = _Expressions()
+TABLE: dict[str, Row] = {}
+
+
+def row(name: str, ufunc: Any, *partials: Callable | None, **more: Any) -> None:
+    TABLE[name] = Row(name, ufunc, partials or None, **more)
+
+
+def _cast_back(k, ct, args, params):
+    from rune.primitives.map import cast
+
+    return cast(ct, args[0].type.dtype)
+
+
+def _cast_tangent(tangents, primals, out, params):
+    from rune.primitives.map import cast
+
+    return cast(tangents[0], params["dtype"]) if tangents[0] is not None else None
+
+
+def _add_tangent(tangents, primals, out, params):
+    a, b = tangents
+    if a is None or b is None:
+        return b if a is None else a
+    return e.add(a, b)
+
+
+def _sub_tangent(tangents, primals, out, params):
+    a, b = tangents
+    if b is None:
+        return a
+    return e.neg(b) if a is None else e.sub(a, b)
+
+
+def _fill(t: Any, p: Any) -> Any:
+    return np.zeros((), type_of(p).dtype)[()] if t is None else t
+
+
+def _select_tangent(tangents, primals, out, params):
+    _, a, b = tangents
+    if a is None and b is None:
+        return None
+    return e.select(primals[0], _fill(a, primals[1]), _fill(b, primals[2]))
+
+
+def _select_back(k, ct, args, params):
+    zero = np.zeros((), type_of(ct).dtype)[()]
+    return e.select(args[0], ct, zero) if k == 1 else e.select(args[0], zero, ct)
+
+
+def _same(name: str) -> Callable:
+    """The tangent of a function linear in all its operands: the function of the tangents."""
+
+    def tangent(tangents, primals, out, params):
+        if all(t is None for t in tangents):
+            return None
+        return getattr(e, name)(*(_fill(t, p) for t, p in zip(tangents, primals, strict=True)))
+
+    return tangent
+
+
+def _mul_back(k, ct, args, params):
+    return e.mul(ct, args[1 - k])
+
+
+def _div_tangent(tangents, primals, out, params):
+    (dx, dy), (_, y) = tangents, primals
+    by_x = None if dx is None else e.div(dx, y)
+    if dy is None:
+        return by_x
+    by_y = e.mul(dy, e.neg(e.div(out, y)))
+    return by_y if by_x is None else e.add(by_x, by_y)
+
+
+def _abs_tangent(tangents, primals, out, params):
+    (dx,), (x,) = tangents, primals
+    if dx is None:
+        return None
+    if type_of(x).dtype.kind != "c":
+        return e.mul(dx, e.sign(x))
+    # d|z| = Re(conj(z) dz) / |z|, 0 at 0
+    direction = e.div(e.conj(x), e.select(e.eq(out, 0.0), 1.0, out))
+    return e.real(e.mul(direction, dx))
+
+
+def _half(over: str) -> tuple:
+    """Partials of maximum and minimum: 1 where the operand wins, half where both are equal."""
+    one = lambda x, y: e.select(getattr(e, over)(x, y), 1.0, e.select(e.eq(x, y), 0.5, 0.0))
+    return lambda x, y, o: one(x, y), lambda x, y, o: one(y, x)
+
+
+def _pow_x(x, y, o):
+    return e.select(e.eq(y, 0), 0.0, e.mul(y, e.pow(x, e.sub(y, 1))))
+
+
+def _pow_y(x, y, o):
+    silent = e.logical_and(e.eq(x, 0), e.gt(y, 0)) if type_of(y).dtype.kind != "c" else e.eq(x, 0)
+    return e.select(silent, 0.0, e.mul(o, e.log(e.select(silent, 1.0, x))))
+
+
+def _hypot(x, o):
+    return e.select(e.eq(o, 0.0), 0.0, e.div(x, e.select(e.eq(o, 0.0), 1.0, o)))
+
+
+def _number(over: str) -> tuple:
+    """Partials of fmax and fmin: those of maximum and minimum, and 1 where the other operand is NaN."""
+    by_x, by_y = _half(over)
+    return (
+        lambda x, y, o: e.select(e.isnan(y), 1.0, by_x(x, y, o)),
+        lambda x, y, o: e.select(e.isnan(x), 1.0, by_y(x, y, o)),
+    )
+
+
+LN2, LN10 = math.log(2.0), math.log(10.0)
+
+# arithmetic
+row("add", np.add, linear="all", tangent=_add_tangent, back=lambda k, ct, args, p: ct)
+row("sub", np.subtract, linear="all", tangent=_sub_tangent, back=lambda k, ct, a, p: ct if k == 0 else e.neg(ct))
+row("mul", np.multiply, lambda x, y, o: y, lambda x, y, o: x, linear="each", back=_mul_back)
+row("div", np.divide, linear="0", tangent=_div_tangent, back=lambda k, ct, args, p: e.div(ct, args[1]))
+row("neg", np.negative, linear="all", tangent=_same("neg"), back=lambda k, ct, args, p: e.neg(ct))
+row("floor_div", np.floor_divide)
+row("mod", np.remainder, lambda x, y, o: 1.0, lambda x, y, o: e.neg(e.floor_div(x, y)))
+row("fmod", np.fmod, lambda x, y, o: 1.0, lambda x, y, o: e.neg(e.trunc(e.div(x, y))))
+row("pow", np.power, _pow_x, _pow_y)
+row("abs", np.absolute, tangent=_abs_tangent)
+row("sign", np.sign)
+row("reciprocal", np.reciprocal, lambda x, o: e.neg(e.mul(o, o)))
+row("square", np.square, lambda x, o: e.mul(x, 2.0))
+row("sqrt", np.sqrt, lambda x, o: e.div(0.5, o))
+row("cbrt", np.cbrt, lambda x, o: e.div(1 / 3, e.mul(o, o)))
+row("hypot", np.hypot, lambda x, y, o: _hypot(x, o), lambda x, y, o: _hypot(y, o))
+row("copysign", np.copysign, lambda x, y, o: e.mul(e.copysign(1.0, x), e.copysign(1.0, y)), None)
+row("maximum", np.maximum, *_half("gt"))
+row("minimum", np.minimum, *_half("lt"))
+row("fmax", np.fmax, *_number("gt"))
+row("fmin", np.fmin, *_number("lt"))
+row("floor", np.floor)
+row("ceil", np.ceil)
+row("trunc", np.trunc)
+row("rint", np.rint)
+row("heaviside", np.heaviside, None, lambda x, y, o: e.select(e.eq(x, 0.0), 1.0, 0.0))
+row("nextafter", np.nextafter)
+row("gcd", np.gcd)
+row("lcm", np.lcm)
+row("logaddexp", np.logaddexp, lambda x, y, o: e.exp(e.sub(x, o)), lambda x, y, o: e.exp(e.sub(y, o)))
+row("logaddexp2", np.logaddexp2, lambda x, y, o: e.exp2(e.sub(x, o)), lambda x, y, o: e.exp2(e.sub(y, o)))
+
+# comparison and logic: results are booleans or integers, which have no derivative
+for _name, _ufunc in {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+    "ge": np.greater_equal, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
+    "signbit": np.signbit, "logical_and": np.logical_and, "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor, "logical_not": np.logical_not, "and": np.bitwise_and,
+    "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "left_shift": np.left_shift,
+    "right_shift": np.right_shift,
+}.items():  # fmt: skip
+    row(_name, _ufunc)
+
+# exponentials and logarithms
+row("exp", np.exp, lambda x, o: o)
+row("exp2", np.exp2, lambda x, o: e.mul(o, LN2))
+row("expm1", np.expm1, lambda x, o: e.exp(x))
+row("log", np.log, lambda x, o: e.reciprocal(x))
+row("log2", np.log2, lambda x, o: e.div(1 / LN2, x))
+row("log10", np.log10, lambda x, o: e.div(1 / LN10, x))
+row("log1p", np.log1p, lambda x, o: e.reciprocal(e.add(x, 1.0)))
+
+# trigonometric and hyperbolic
+row("sin", np.sin, lambda x, o: e.cos(x))
+row("cos", np.cos, lambda x, o: e.neg(e.sin(x)))
+row("tan", np.tan, lambda x, o: e.add(1.0, e.mul(o, o)))
+row("arcsin", np.arcsin, lambda x, o: e.reciprocal(e.sqrt(e.mul(e.sub(1.0, x), e.add(1.0, x)))))
+row("arccos", np.arccos, lambda x, o: e.neg(e.reciprocal(e.sqrt(e.mul(e.sub(1.0, x), e.add(1.0, x))))))
+row("arctan", np.arctan, lambda x, o: e.reciprocal(e.add(1.0, e.mul(x, x))))
+row(
+    "arctan2",
+    np.arctan2,
+    lambda y, x, o: e.div(x, e.add(e.mul(x, x), e.mul(y, y))),
+    lambda y, x, o: e.neg(e.div(y, e.add(e.mul(x, x), e.mul(y, y)))),
+)
+row("sinh", np.sinh, lambda x, o: e.cosh(x))
+row("cosh", np.cosh, lambda x, o: e.sinh(x))
+row("tanh", np.tanh, lambda x, o: e.mul(e.sub(1.0, o), e.add(1.0, o)))
+row("arcsinh", np.arcsinh, lambda x, o: e.reciprocal(e.sqrt(e.add(e.mul(x, x), 1.0))))
+row("arccosh", np.arccosh, lambda x, o: e.reciprocal(e.mul(e.sqrt(e.sub(x, 1.0)), e.sqrt(e.add(x, 1.0)))))
+row("arctanh", np.arctanh, lambda x, o: e.reciprocal(e.mul(e.sub(1.0, x), e.add(1.0, x))))
+row("deg2rad", np.deg2rad, lambda x, o: math.pi / 180)
+row("rad2deg", np.rad2deg, lambda x, o: 180 / math.pi)
+
+# choice, dtype, and the parts of a complex number
+row("select", np.where, linear="12", tangent=_select_tangent, back=_select_back)
+row("cast", None, linear="all", tangent=_cast_tangent, back=_cast_back)
+row("conj", np.conjugate, linear="all", tangent=_same("conj"), back=lambda k, ct, args, p: e.conj(ct))
+row("real", np.real, linear="all", tangent=_same("real"), back=lambda k, ct, args, p: _from_real(ct, args[0]))
+row("imag", np.imag, linear="all", tangent=_same("imag"), back=lambda k, ct, args, p: e.complex(_zero(ct), e.neg(ct)))
+row(
+    "complex",
+    lambda re, im: re + 1j * im,
+    linear="all",
+    tangent=_same("complex"),
+    back=lambda k, ct, args, p: e.real(ct) if k == 0 else e.neg(e.imag(ct)),
+)
+
+
+def _zero(ct: Any) -> Any:
+    return np.zeros((), type_of(ct).dtype)[()]
+
+
+def _from_real(ct: Any, operand: Any) -> Any:
+    return e.complex(ct, _zero(ct)) if operand.type.dtype.kind == "c" else ct

@@ -1,0 +1,128 @@
+"""Trees of values, with paths: tuples, lists, dicts, named tuples, dataclasses, on optree.
+
+A *leaf* is an array, a number, a traced value, or anything else (a *static* leaf).  Every leaf has
+a path, `0.layers.1.w`, by which errors name it.  Dataclasses are registered on first sight, in a
+namespace of rune's own, and rebuilt without running `__init__`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import optree
+
+NAMESPACE = "rune"
+_registered: set[type] = set()
+
+__all__ = ["Tree", "differ", "flatten", "is_array", "is_number", "join", "leaves", "static_key"]
+
+
+def _register(cls: type) -> None:
+    names = tuple(f.name for f in dataclasses.fields(cls))
+
+    def flatten_instance(x):
+        present = tuple(n for n in names if hasattr(x, n))
+        return tuple(getattr(x, n) for n in present), present, present
+
+    def unflatten(present, children):
+        x = object.__new__(cls)
+        for n, child in zip(present, children, strict=True):
+            object.__setattr__(x, n, child)
+        return x
+
+    _registered.add(cls)
+    optree.register_pytree_node(cls, flatten_instance, unflatten, namespace=NAMESPACE)
+
+
+def _unregistered(x: Any) -> bool:
+    cls = type(x)
+    return dataclasses.is_dataclass(cls) and cls not in _registered and not isinstance(x, type)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tree:
+    """A structure without its leaves."""
+
+    spec: Any  # an optree.PyTreeSpec, or None for a single leaf
+
+    def build(self, leaves: list) -> Any:
+        if self.spec is None:
+            (leaf,) = leaves
+            return leaf
+        return optree.tree_unflatten(self.spec, leaves)
+
+    def paths(self, root: str = "") -> list[str]:
+        """The leaves' paths, each behind `root`."""
+        if self.spec is None:
+            return [root]
+        return [join(root, *path) for path in self.spec.paths()]
+
+    @property
+    def size(self) -> int:
+        return 1 if self.spec is None else self.spec.num_leaves
+
+
+LEAF = Tree(None)
+
+
+def join(*parts: Any) -> str:
+    return ".".join(str(p) for p in parts if p != "")
+
+
+def flatten(x: Any) -> tuple[list, Tree]:
+    """The leaves of a tree, in order, and its structure."""
+    if type(x) is np.ndarray:
+        return [x], LEAF
+    found, spec = optree.tree_flatten(x, namespace=NAMESPACE)
+    new = [leaf for leaf in found if _unregistered(leaf)]
+    if new:
+        for leaf in new:
+            if _unregistered(leaf):
+                _register(type(leaf))
+        return flatten(x)
+    return found, LEAF if spec.is_leaf() else Tree(spec)
+
+
+def leaves(x: Any) -> list:
+    return flatten(x)[0]
+
+
+def map_tree(f: Callable, x: Any) -> Any:
+    found, tree = flatten(x)
+    return tree.build([f(leaf) for leaf in found])
+
+
+def differ(one: Tree, other: Tree) -> bool:
+    return one != other
+
+
+def is_number(x: Any) -> bool:
+    """A Python number by its exact type (np.float64 is a subclass of float)."""
+    return type(x) in (float, int, complex, bool)
+
+
+def is_array(x: Any) -> bool:
+    """A plain array or NumPy scalar of a numeric or boolean dtype."""
+    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc"
+
+
+def static_key(x: Any) -> tuple:
+    """A key for a static leaf; its type is part of it (2, 2.0 and True differ).  Raises TypeError."""
+    hash(x)
+    return (type(x), x)
+
+
+def describe(x: Any) -> str:
+    """How an error names a leaf: dtype and shape, or the type."""
+    if x is None:
+        return "None"
+    dtype, shape = getattr(x, "dtype", None), getattr(x, "shape", None)
+    if dtype is not None and shape is not None:
+        return f"{dtype} [{', '.join(map(str, shape))}]"
+    if isinstance(x, (str, enum.Enum)) or is_number(x):
+        return f"{type(x).__name__} {x!r}"
+    return type(x).__name__

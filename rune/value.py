@@ -1,0 +1,342 @@
+"""The traced value: a box that answers NumPy's protocols.
+
+A box holds a `Value` of some level (what the interpreters compute with, immutable), or is a *view*:
+a base box with the movement that leads to it.  Writing replaces what the base holds, so every name
+and every view of it sees the write, as NumPy's arrays do; reading a view moves what its base holds
+now.  A movement is a function of an array, so the places a view writes to are found by moving an
+array of positions.
+
+This module knows no operation.  `tables` is filled by `rune.numpy`, one file per family: ufuncs,
+functions, methods and operators, each a function of unboxed arguments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rune.level import TracedValueError, Value, escaped
+from rune.program import Type
+
+__all__ = ["Traced", "box", "raw", "tables", "unbox"]
+
+
+@dataclasses.dataclass
+class Tables:
+    """What NumPy calls become.  Every function takes and gives plain arrays and values."""
+
+    ufuncs: dict = dataclasses.field(default_factory=dict)  # np.ufunc -> f(*operands, **keywords)
+    ufunc_methods: dict = dataclasses.field(default_factory=dict)  # "reduce"... -> f(ufunc, *args, **keywords)
+    functions: dict = dataclasses.field(default_factory=dict)  # NumPy function -> f(*args, **keywords)
+    methods: dict = dataclasses.field(default_factory=dict)  # name -> f(x, *args, **keywords)
+    attributes: dict = dataclasses.field(default_factory=dict)  # name -> f(x)
+    operators: dict = dataclasses.field(default_factory=dict)  # "__add__"... -> f(x, y)
+    views: set = dataclasses.field(default_factory=set)  # functions whose result is a view of their first argument
+    read_only: set = dataclasses.field(default_factory=set)  # those of them that may not be written
+    getitem: Callable = None  # (x, index) -> value
+    basic: Callable = None  # whether an index makes a view
+    setitem: Callable = None  # (target, index, v) -> the target's new value
+    scatter_flat: Callable = None  # (target, positions, v) -> the target's new value
+    augmented: Callable = None  # plain `out` of a ufunc: (ufunc, out, inputs, keywords) -> result, or raises
+
+
+tables = Tables()
+
+READ = "; to read its value where it has one, write x.item()"
+LOST = {
+    "float": "a Python float holds no derivative: use NumPy's functions, or x.item() to read the value",
+    "int": "a Python int holds no derivative: use x.astype(int), static_argnames, or x.item() to read the value",
+    "complex": "a Python complex holds no derivative: use NumPy's functions, or x.item() to read the value",
+    "index": "use np.take(x, i, axis=0) or rune.asarray(x)[i] to index by it, static_argnames for a shape",
+    "asarray": "a plain array cannot hold it: build with np.stack or np.concatenate, index with np.take(plain, i, axis=0), "
+    "write into rune.asarray(plain) or np.zeros_like(x), multiply with plain @ x",
+}
+KNOWN = {
+    "bool": "its value is not known here: choose with np.where, branch with rune.cond, or name the argument in static_argnames",
+    "item": "its value is not known here: compute with the array, or read the result outside",
+}
+
+
+class Traced:
+    """An array of a running transformation."""
+
+    __slots__ = ("__weakref__", "_base", "_move", "_seen", "_value", "_writeable")
+    __array_priority__ = 1000.0
+    __hash__ = None  # as an array's
+
+    def __init__(self, value: Value, base: Traced | None = None, move: Callable | None = None, writeable: bool = True):
+        self._value = value
+        self._base = base
+        self._move = move
+        self._seen = base._value if base is not None else None
+        self._writeable = writeable
+
+    # What it holds
+
+    def _read(self) -> Value:
+        base = self._base
+        if base is not None and self._seen is not base._value:
+            self._value = self._move(base._value)
+            self._seen = base._value
+        return self._value
+
+    @property
+    def _type(self) -> Type:
+        return self._value.type
+
+    dtype = property(lambda self: self._value.type.dtype)
+    shape = property(lambda self: self._value.type.shape)
+    ndim = property(lambda self: len(self._value.type.shape))
+    size = property(lambda self: self._value.type.size)
+    itemsize = property(lambda self: self._value.type.dtype.itemsize)
+    nbytes = property(lambda self: self._value.type.bytes)
+
+    def _concrete(self, what: str) -> Any:
+        value = self._read()
+        level = value.level
+        if not level.alive:
+            raise escaped(level)
+        try:
+            return level.concrete(value)
+        except TracedValueError as error:
+            raise TracedValueError(f"{what}: {error}; {KNOWN.get(what, KNOWN['item'])}") from None
+
+    def _refuse(self, what: str) -> TracedValueError:
+        level = self._read().level
+        if not level.alive:
+            return escaped(level)
+        return TracedValueError(f"{what}: the value is traced by {level.name}; {LOST[what]}")
+
+    # Reading
+
+    def __bool__(self) -> bool:
+        return bool(self._concrete("bool"))
+
+    def item(self, *index: Any) -> Any:
+        x = self[index] if index else self
+        return np.asarray(x._concrete("item") if isinstance(x, Traced) else x).item()
+
+    def tolist(self) -> Any:
+        return np.asarray(self._concrete("tolist")).tolist()
+
+    def __float__(self) -> float:
+        raise self._refuse("float")
+
+    def __int__(self) -> int:
+        raise self._refuse("int")
+
+    def __complex__(self) -> complex:
+        raise self._refuse("complex")
+
+    def __index__(self) -> int:
+        raise self._refuse("index")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise self._refuse("asarray")
+
+    def __repr__(self) -> str:
+        value = self._value
+        if not value.level.alive:
+            return f"<{value.type} of {value.level.name}, used outside>"
+        try:
+            return str(value.level.concrete(self._read()))
+        except TracedValueError:
+            return f"<{value.type} traced by {value.level.name}>"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else repr(self)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self):
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[k] for k in range(self.shape[0]))
+
+    def __contains__(self, x: Any) -> bool:
+        return bool((self == x).any())
+
+    # NumPy's protocols
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **keywords):
+        if method == "at":
+            target, index, *more = inputs
+            if not isinstance(target, Traced):
+                raise self._refuse("asarray")
+            new = tables.ufunc_methods["at"](ufunc, unbox(target), unbox(index), *unbox(more))
+            target._store(new)
+            return None
+        f = tables.ufuncs.get(ufunc)
+        if f is None and not (method != "__call__" and ufunc in tables.ufuncs):
+            raise TypeError(f"{self._read().level.name}: numpy.{ufunc.__name__} has no rule")
+        targets = () if out is None else out
+        if any(t is not None and not isinstance(t, Traced) for t in targets):
+            return tables.augmented(self, ufunc, method, targets, inputs, keywords)
+        if method == "__call__":
+            result = box(f(*unbox(inputs), **unbox(keywords)))
+        else:
+            result = box(tables.ufunc_methods[method](ufunc, *unbox(inputs), **unbox(keywords)))
+        if targets and targets[0] is not None:
+            targets[0]._assign(result)
+            return targets[0]
+        return result
+
+    def __array_function__(self, function, types, args, keywords):
+        f = tables.functions.get(function)
+        if f is None:
+            name = f"{function.__module__}.{function.__name__}"
+            raise TypeError(f"{self._read().level.name}: {name} has no rule for traced values")
+        return call(f, args, keywords)
+
+    def __getattr__(self, name: str) -> Any:
+        f = tables.attributes.get(name)
+        if f is not None:
+            return call(f, (self,), {})
+        f = tables.methods.get(name)
+        if f is None:
+            raise AttributeError(f"'{name}' is no attribute of a traced array")
+        return lambda *args, **keywords: call(f, (self, *args), keywords)
+
+    def __setattr__(self, name: str, x: Any) -> None:
+        if name in Traced.__slots__:
+            object.__setattr__(self, name, x)
+        elif name == "shape":
+            raise AttributeError("a traced array's shape is fixed: write x = x.reshape(shape)")
+        elif name in ("real", "imag", "flat"):
+            getattr(self, name)[...] = x
+        else:
+            raise AttributeError(f"'{name}' of a traced array cannot be set")
+
+    # Indexing and writing
+
+    def __getitem__(self, index: Any) -> Any:
+        index = unbox(index)
+        value = tables.getitem(self._read(), index)
+        if isinstance(value, Value) and value.type.shape and tables.basic(index):
+            return view(self, value, lambda v: tables.getitem(v, index))
+        return box(value)
+
+    def __setitem__(self, index: Any, x: Any) -> None:
+        index, x = unbox(index), unbox(x)
+        if not self._writeable:
+            raise ValueError("assignment destination is read-only")
+        base = self._base
+        if base is None:
+            self._store(tables.setitem(self._value, index, x))
+            return
+        t = base._type
+        positions = self._move(np.arange(t.size).reshape(t.shape))
+        base._store(tables.scatter_flat(base._value, positions, index, self._type, x))
+
+    def _assign(self, x: Any) -> None:
+        """Write all of `x`, under NumPy's casting rule for `out`."""
+        dtype = np.asarray(x).dtype if not isinstance(x, Traced) else x.dtype
+        if not np.can_cast(dtype, self.dtype, "same_kind"):
+            raise TypeError(f"Cannot cast ufunc output from dtype('{dtype}') to dtype('{self.dtype}') with casting rule 'same_kind'")
+        self[...] = x
+
+    def _store(self, new: Any) -> None:
+        """Replace what the box holds, by a value of the level that made the box."""
+        level = self._value.level
+        if isinstance(new, Value) and new.level is not level:
+            raise TracedValueError(
+                f"{new.level.name}: an array of {level.name} is written inside {new.level.name}: "
+                f"return the new array from the function instead"
+            )
+        self._value = new
+
+
+def view(of: Traced, value: Value, move: Callable, writeable: bool = True) -> Traced:
+    """A box that reads and writes the box `of` (or its base) through a movement."""
+    if of._base is None:
+        return Traced(value, of, move, writeable and of._writeable)
+    before = of._move
+    return Traced(value, of._base, lambda v: move(before(v)), writeable and of._writeable)
+
+
+def call(f: Callable, args: tuple, keywords: dict) -> Any:
+    """A table's function on boxes: unboxed, applied, boxed, as a view where it makes one."""
+    plain, named = unbox(args), unbox(keywords)
+    result = f(*plain, **named)
+    if f in tables.views and args and isinstance(args[0], Traced):
+        more = tuple(plain[1:])
+        along = lambda k: (lambda v: f(v, *more, **named)) if k is None else (lambda v: f(v, *more, **named)[k])
+        writeable = f not in tables.read_only
+        if isinstance(result, (list, tuple)):
+            parts = [view(args[0], r, along(k), writeable) if isinstance(r, Value) else r for k, r in enumerate(result)]
+            return type(result)(parts)
+        if isinstance(result, Value) and result.type.shape:
+            if result is args[0]._value and args[0]._base is None:
+                return view(args[0], result, lambda v: v, writeable)
+            return view(args[0], result, along(None), writeable)
+    return box(result)
+
+
+def box(x: Any) -> Any:
+    """Values boxed, also inside tuples and lists."""
+    if isinstance(x, Value):
+        return Traced(x)
+    if isinstance(x, tuple):
+        parts = [box(v) for v in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
+    if isinstance(x, list):
+        return [box(v) for v in x]
+    return x
+
+
+def raw(x: Any) -> Any:
+    """What a box holds now; anything else as it is."""
+    return x._read() if type(x) is Traced else x
+
+
+def unbox(x: Any) -> Any:
+    """Boxes replaced by what they hold, also inside tuples, lists, dicts and slices."""
+    kind = type(x)
+    if kind is Traced:
+        return x._read()
+    if kind is tuple or kind is list:
+        return kind(unbox(v) for v in x)
+    if kind is dict:
+        return {k: unbox(v) for k, v in x.items()}
+    return x
+
+
+def _operator(name: str) -> Callable:
+    def apply(self, *others):
+        f = tables.operators[name]
+        result = f(self._read(), *(unbox(o) for o in others))
+        return result if result is NotImplemented else box(result)
+
+    apply.__name__ = name
+    return apply
+
+
+def _in_place(name: str) -> Callable:
+    """`y += x`: a 0-d value is a scalar and is rebound; an array is written, seen by all its names."""
+
+    def apply(self, other):
+        result = getattr(self, name)(other)
+        if not self.shape or result is NotImplemented:
+            return result
+        shape = result.shape
+        if shape != self.shape:
+            raise ValueError(f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {shape}")
+        self._assign(result)
+        return self
+
+    return apply
+
+
+BINARY = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
+for _name in BINARY:
+    setattr(Traced, f"__{_name}__", _operator(f"__{_name}__"))
+    setattr(Traced, f"__r{_name}__", _operator(f"__r{_name}__"))
+    setattr(Traced, f"__i{_name}__", _in_place(f"__{_name}__"))
+for _name in "neg pos abs invert lt le eq ne gt ge divmod rdivmod round".split():
+    setattr(Traced, f"__{_name}__", _operator(f"__{_name}__"))
