@@ -233,7 +233,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     Raises:
         TypeError: ``rune.vjp: the parameters hold no real or complex array``.
         ValueError: from ``pullback``, where the cotangent differs from ``y`` in structure, shape or
-            dtype: ``rune.vjp: `` and the path, with both sides.
+            dtype: ``rune.vjp:`` and the path, with both sides.
     """
 
 # ------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def jvp(
     result's.
 
     Raises:
-        ValueError: where a tangent differs from its primal: ``rune.jvp: 0: `` and both shapes,
+        ValueError: where a tangent differs from its primal: ``rune.jvp: 0:`` and both shapes,
             dtypes or structures.
     """
 
@@ -599,7 +599,7 @@ class TracedValueError(ValueError):
 
     >>> rune.jit(lambda x: x if x > 0 else -x)(1.0)
     Traceback (most recent call last):
-    rune.TracedValueError: bool: the value is traced by rune.jit...
+    TracedValueError: bool: the value is traced by rune.jit...
 
     It is a ``ValueError``. Where NumPy wraps it in an error of its own, as in ``plain[0] = x``, it is
     that error's cause.
