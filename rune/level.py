@@ -14,7 +14,7 @@ from typing import Any
 
 from rune.program import Type
 
-__all__ = ["Level", "TracedValueError", "Value", "bind", "innermost", "opened", "tracing"]
+__all__ = ["Level", "TracedValueError", "Value", "bind", "innermost", "innermost_trace", "opened", "tracing"]
 
 
 class TracedValueError(ValueError):
@@ -84,6 +84,11 @@ def innermost() -> Level | None:
 def tracing() -> bool:
     """Whether a program is being recorded anywhere below on this thread."""
     return any(level.traces for level in _stack.levels)
+
+
+def innermost_trace() -> Level:
+    """The innermost level that records a program: where an operation on plain values belongs."""
+    return next(level for level in reversed(_stack.levels) if level.traces)
 
 
 def bind(primitive: Any, args: list, params: dict) -> list:

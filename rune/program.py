@@ -146,14 +146,15 @@ class Stats:
 class Program:
     """Inputs, equations, outputs (atoms), and what was derived and compiled from them."""
 
-    __slots__ = ("__weakref__", "compiled", "derived", "equations", "inputs", "name", "outputs", "stats")
+    __slots__ = ("__weakref__", "compiled", "derived", "equations", "inputs", "linear", "name", "outputs", "stats")
 
-    def __init__(self, inputs, equations, outputs, name: str = "", stats: Stats | None = None):
+    def __init__(self, inputs, equations, outputs, name: str = "", stats: Stats | None = None, linear: bool = False):
         self.inputs: list[Var] = list(inputs)
         self.equations: list[Equation] = list(equations)
         self.outputs: list[Var] = list(outputs)
         self.name = name
         self.stats = stats
+        self.linear = linear  # whether it is the linear half of a derivative
         self.derived: dict = {}  # (kind, details) -> whatever that kind of derivation returns
         self.compiled: dict = {}  # layout of the arguments -> native function
 
@@ -171,7 +172,7 @@ class Program:
 
     def rearranged(self, inputs, outputs) -> Program:
         """The same equations with other inputs and outputs (a permutation or a selection)."""
-        return Program(inputs, self.equations, outputs, self.name, self.stats)
+        return Program(inputs, self.equations, outputs, self.name, self.stats, self.linear)
 
     def pruned(self) -> Program:
         """Without the equations that nothing reads; one with an effect stays."""
@@ -181,7 +182,7 @@ class Program:
             if e.effect or any(id(v) in live for v in e.outputs):
                 kept.append(e)
                 live.update(id(v) for v in e.inputs)
-        return Program(self.inputs, kept[::-1], self.outputs, self.name, self.stats)
+        return Program(self.inputs, kept[::-1], self.outputs, self.name, self.stats, self.linear)
 
     def __str__(self) -> str:
         return Printer().program(self, "")

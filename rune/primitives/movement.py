@@ -66,6 +66,12 @@ class Reshape(Movement):
     def transpose(self, cts, args, params):
         return [reshape(cts[0], args[0].type.shape)]
 
+    def compose(self, inner, outer):
+        return outer
+
+    def idle(self, params, type):
+        return True
+
     def mapped(self, size, type, params):
         return {"shape": (size, *params["shape"])}
 
@@ -97,6 +103,12 @@ class Permute(Movement):
 
     def transpose(self, cts, args, params):
         return [permute(cts[0], tuple(int(a) for a in np.argsort(params["axes"])))]
+
+    def compose(self, inner, outer):
+        return {"axes": tuple(inner["axes"][a] for a in outer["axes"])}
+
+    def idle(self, params, type):
+        return params["axes"] == tuple(range(type.ndim))
 
     def mapped(self, size, type, params):
         return {"axes": (0, *(a + 1 for a in params["axes"]))}
@@ -154,6 +166,18 @@ class Slice(Movement):
         (ct,) = cts
         add = lambda total: update(total, ct, params["starts"], params["steps"], op="add")
         return [Into(args[0].type, add)]
+
+    def compose(self, inner, outer):
+        by = inner["steps"]
+        move = lambda at: tuple(s + k * t for s, k, t in zip(inner["starts"], at, by, strict=True))
+        steps = tuple(t * u for t, u in zip(by, outer["steps"], strict=True))
+        starts = move(outer["starts"])
+        spans = zip(starts, outer["starts"], outer["stops"], outer["steps"], steps, strict=True)
+        stops = tuple(a + (len(range(o, p, q)) - 1) * t + 1 if len(range(o, p, q)) else a for a, o, p, q, t in spans)
+        return {"starts": starts, "stops": stops, "steps": steps}
+
+    def idle(self, params, type):
+        return True
 
     def mapped(self, size, type, params):
         return {

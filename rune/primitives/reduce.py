@@ -20,6 +20,8 @@ from rune.program import Type, type_of
 
 __all__ = ["cumulative", "reduce"]
 
+INLINED = 64  # elements up to which a reduction is cheap enough to be computed again
+
 EVALUATE = {
     "sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all,
 }  # fmt: skip
@@ -33,7 +35,9 @@ def kept(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
 
 class Reduce(Primitive):
     name = "Reduce"
-    recompute = False  # a backward pass stores a reduction: it is smaller than what it read
+
+    def recomputable(self, e):
+        return e.inputs[0].type.size <= INLINED  # a larger one is stored: it is smaller than what it read
 
     def type(self, types, params):
         (t,) = types

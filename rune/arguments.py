@@ -1,0 +1,122 @@
+"""What entry points share: checking a function and its arguments, leaves and their kinds, fresh results.
+
+A leaf of an argument is *dynamic* (an array, a NumPy scalar, a traced value, a Python float or complex)
+or *static* (everything else).  Errors start with the entry point's name and the leaf's path.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rune.level import Value
+from rune.program import Type, type_of
+from rune.structure import Tree, describe, flatten
+from rune.value import Traced, box, raw
+
+__all__ = ["array_leaves", "callable_", "finished", "fresh", "inexact", "is_dynamic", "shown"]
+
+ARRAYS = "an array, a number, or a tuple, list, dict, named tuple or dataclass of them"
+
+
+def callable_(name: str, f: Any) -> Callable:
+    if not callable(f):
+        raise TypeError(f"{name}: the first argument must be a function, got {describe(f)}")
+    return f
+
+
+def refuse(name: str, path: str, x: Any) -> None:
+    """Raise for arrays that are no plain numeric arrays."""
+    where = f"{name}: {path}: " if path else f"{name}: "
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{where}masked arrays have no derivative rules: pass x.filled(value) and the mask as two arrays")
+    if isinstance(x, np.matrix):
+        raise TypeError(f"{where}np.matrix is not supported: pass np.asarray(x)")
+    if isinstance(x, (np.ndarray, np.generic)):
+        if x.dtype.kind not in "biufc" or x.dtype.itemsize > (16 if x.dtype.kind == "c" else 8):
+            raise TypeError(f"{where}dtype {x.dtype} is not supported: booleans, integers, float16 to float64, complex64 and complex128 are")
+
+
+def is_dynamic(x: Any) -> bool:
+    return isinstance(x, (Traced, np.ndarray, np.generic)) or type(x) in (float, complex)
+
+
+def leaf_type(x: Any) -> Type | None:
+    """The type of a leaf that holds numbers (Python ints and booleans too), else None."""
+    if type(x) is Traced:
+        return x._type
+    if isinstance(x, (np.ndarray, np.generic)) or type(x) in (float, int, complex, bool):
+        return type_of(x)
+    return None
+
+
+def inexact(x: Any) -> bool:
+    t = leaf_type(x)
+    return t is not None and t.inexact
+
+
+def array_leaves(name: str, x: Any, root: str = "") -> tuple[list, Tree]:
+    """The leaves of a tree (raw values), each checked to be a plain numeric array or a number."""
+    found, tree = flatten(x)
+    for k, leaf in enumerate(found):
+        if isinstance(leaf, (np.ndarray, np.generic)):
+            refuse(name, tree.paths(root)[k] if not_native(leaf) else "", leaf) if not_native(leaf) else None
+    return found, tree
+
+
+def not_native(x: Any) -> bool:
+    return type(x) is not np.ndarray or x.dtype.char not in "dfliqD?"
+
+
+def shown(t: Type) -> str:
+    """A shape and dtype as errors give them."""
+    return str(t)
+
+
+UNSHARED = None
+
+
+def fresh(x: Any) -> Any:
+    """A result of the user's own: C order, writeable, sharing nothing; 0-d arrays as NumPy scalars.
+
+    An array that nothing else holds, as native code and most NumPy operations give it, is not copied.
+    """
+    if isinstance(x, np.ndarray):
+        if x.ndim == 0:
+            return x[()]
+        if x.base is None and x.flags.owndata and x.flags.c_contiguous and x.flags.writeable and sys.getrefcount(x) <= UNSHARED:
+            return x
+        return np.array(x, order="C")
+    if type(x) in (float, complex):
+        return np.asarray(x)[()]
+    return x
+
+
+def _calibrate() -> int:
+    """How many references `fresh` sees to an array that only a list and its caller's variable hold."""
+    seen = []
+
+    def probe(x):
+        seen.append(sys.getrefcount(x))
+
+    def through(xs):
+        return [probe(x) for x in xs]
+
+    through([np.zeros(1)])
+    return seen[0]
+
+
+UNSHARED = _calibrate()
+
+
+def finished(leaves: list, tree: Tree) -> Any:
+    """A tree of results: values boxed, arrays fresh, Python numbers as NumPy scalars, statics as they are."""
+    results = [fresh(x) for x in leaves]
+    return tree.build([box(x) if isinstance(x, Value) else x for x in results])
+
+
+def raws(leaves: list) -> list:
+    return [raw(x) for x in leaves]

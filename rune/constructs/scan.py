@@ -1,0 +1,238 @@
+"""The loop: a step applied from row to row, carrying values along.
+
+The primitive holds its step's program, from (carry..., one row..., captures...) to (carry..., outputs...).
+Its arguments are (init..., rows stacked..., captures...), its results (final carry..., stacked
+outputs...).  The derivative of a loop is a loop of its step's derivative:
+
+- forward mode carries tangents beside the carry;
+- under reverse mode the primal loop also stacks what the step's backward half reads and is not at
+  hand there; the linear loop reads those stacks as rows.  Which values these are, `rune.cut` decides;
+- the transpose of a linear loop runs the transposed step from the last row to the first.  Its carry
+  holds the cotangents of the carry and one accumulator per capture, added to in place;
+- mapped, the carry has lanes only where some step gives it lanes.
+
+What is carried (a tangent, lanes) is found as a fixpoint over the step before a derivation is fixed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rune import derive
+from rune.level import bind
+from rune.linear import Tangent
+from rune.lower import lower
+from rune.native import nest
+from rune.primitives import movement
+from rune.primitives.primitive import Primitive, Unknown, zeros
+from rune.program import Program, Type, type_of
+from rune.trace import run
+
+__all__ = ["scan"]
+
+
+class Scan(Primitive):
+    name = "scan"
+    recompute = False
+
+    def effect(self, params):
+        return params["step"].effect
+
+    def split(self, values, params):
+        """(init, rows, captures) of a list as long as the arguments."""
+        c, r = params["carries"], params["rows"]
+        return list(values[:c]), list(values[c : c + r]), list(values[c + r :])
+
+    def type(self, types, params):
+        step: Program = params["step"]
+        c, n = params["carries"], params["length"]
+        outs = [t.strong() for t in step.output_types]
+        return outs[:c] + [Type(t.dtype, (n, *t.shape)) for t in outs[c:]]
+
+    def evaluate(self, args, params):
+        """By NumPy, step by step: what a loop means."""
+        step, n = params["step"], params["length"]
+        carry, rows, captures = self.split(args, params)
+        order = range(n - 1, -1, -1) if params["reverse"] else range(n)
+        outputs: list = [None] * n
+        for k in order:
+            results = run(step, [*carry, *(r[k] for r in rows), *captures])
+            carry, outputs[k] = results[: len(carry)], results[len(carry) :]
+        types = self.type([type_of(a) for a in args], params)[len(carry) :]
+        stacked = [np.stack([o[j] for o in outputs]) if n else np.zeros(t.shape, t.dtype) for j, t in enumerate(types)]
+        return [*carry, *stacked]
+
+    def jvp(self, primals, tangents, params):
+        if all(t is None for t in tangents):
+            outs = bind(self, primals, params)
+            return outs, [None] * len(outs)
+        half = derive.linearize if any(isinstance(t, Tangent) for t in tangents) else derive.jvp
+        mask = tuple(t is not None for t in tangents)
+        mask = settled(mask, params["carries"], lambda m: self.derived(half, m, params)[1])
+        if half is derive.linearize:
+            return self.linearized(primals, tangents, mask, params)
+        return self.forward(primals, tangents, mask, params)
+
+    def derived(self, half, mask, params):
+        """The derivation of the step, and which of its results have a tangent."""
+        c = params["carries"]
+        if half is derive.jvp:
+            return derive.jvp(params["step"], mask, mask[:c])
+        halves = derive.linearize(params["step"], mask, mask[:c], c)
+        return halves, halves.present
+
+    def started(self, tangents, mask, primals):
+        """Tangents of the masked arguments; one that only later steps have starts at zero."""
+        return [zeros(type_of(p)) if m and t is None else t for t, m, p in zip(tangents, mask, primals, strict=True)]
+
+    def forward(self, primals, tangents, mask, params):
+        step, c = params["step"], params["carries"]
+        both, present = self.derived(derive.jvp, mask, params)
+        n_in, n_out = len(step.inputs), len(step.outputs)
+        moving = iter(both.inputs[n_in:])
+        changes = [next(moving) if m else None for m in mask]
+        only = lambda vs: [v for v in vs if v is not None]
+        carry_in, row_in, capture_in = self.split(both.inputs[:n_in], params)
+        carry_dt, row_dt, capture_dt = map(only, self.split(changes, params))
+        results, dts = both.outputs[:n_out], both.outputs[n_out:]
+        n_carry = sum(present[:c])
+        derived = both.rearranged(
+            [*carry_in, *carry_dt, *row_in, *row_dt, *capture_in, *capture_dt],
+            [*results[:c], *dts[:n_carry], *results[c:], *dts[n_carry:]],
+        )
+        derived = kept_as(step, ("forward", mask, c, params["rows"]), derived)
+        p_args = self.split(primals, params)
+        t_args = [only(part) for part in self.split(self.started(tangents, mask, primals), params)]
+        args = [x for p, t in zip(p_args, t_args, strict=True) for x in (*p, *t)]
+        more = {"step": derived, "carries": c + n_carry, "rows": len(row_in) + len(row_dt)}
+        outs = bind(self, args, {**params, **more})
+        carry, dcarry = outs[:c], outs[c : c + n_carry]
+        n_outputs = n_out - c
+        stacked, dstacked = outs[c + n_carry : c + n_carry + n_outputs], outs[c + n_carry + n_outputs :]
+        changes = iter([*dcarry, *dstacked])
+        return [*carry, *stacked], [next(changes) if p else None for p in present]
+
+    def linearized(self, primals, tangents, mask, params):
+        step, c, r = params["step"], params["carries"], params["rows"]
+        halves, _ = self.derived(derive.linearize, mask, params)
+        outs = bind(self, primals, {**params, "step": halves.primal, "kept": params["kept"] + halves.stored})
+        results, stacks = outs[: len(outs) - halves.stored], outs[len(outs) - halves.stored :]
+        # What the linear step reads: stacked values are rows of the linear loop, captures its captures.
+        rows, captures, row_vars, capture_vars = [], [], [], []
+        n_reads = len(halves.reads)
+        for (kind, k), v in zip(halves.reads, halves.linear.inputs[:n_reads], strict=True):
+            if kind == "input" and k >= c + r:
+                captures.append(primals[k])
+                capture_vars.append(v)
+            else:
+                rows.append({"input": primals, "output": results, "stored": stacks}[kind][k])
+                row_vars.append(v)
+        moving = iter(halves.linear.inputs[n_reads:])
+        carry_dt, row_dt, capture_dt = self.split([next(moving) if m else None for m in mask], params)
+        only = lambda vs: [v for v in vs if v is not None]
+        linear = halves.linear.rearranged(
+            [*only(carry_dt), *row_vars, *only(row_dt), *capture_vars, *only(capture_dt)], halves.linear.outputs
+        )
+        linear = kept_as(step, ("linear loop", mask, c, r), linear)
+        t_carry, t_rows, t_captures = map(only, self.split(self.started(tangents, mask, primals), params))
+        args = [*t_carry, *rows, *t_rows, *captures, *t_captures]
+        more = {"step": linear, "carries": len(t_carry), "rows": len(rows) + len(t_rows), "kept": 0}
+        changes = iter(bind(self, args, {**params, **more}))
+        return results, [next(changes) if p else None for p in halves.present]
+
+    def linear_in(self, flags, params):
+        return params["step"].linear
+
+    def transpose(self, cts, args, params):
+        step, c = params["step"], params["carries"]
+        carry, rows, captures = self.split(args, params)
+        linear = tuple(isinstance(a, Unknown) for a in args)
+        unknown = lambda xs: [x for x in xs if isinstance(x, Unknown)]
+        known = lambda xs: [x for x in xs if not isinstance(x, Unknown)]
+        # A carry tangent that starts from a constant zero is linear inside the loop all the same.
+        inside = (True,) * c + linear[c:]
+        ct_carry = [zeros(type_of(a)) if ct is None else ct for a, ct in zip(carry, cts[:c], strict=True)]
+        ct_rows = [ct for ct in cts[c:] if ct is not None]
+        given = (True,) * c + tuple(ct is not None for ct in cts[c:])
+        into = (False,) * (c + len(unknown(rows))) + (True,) * len(unknown(captures))
+        turned, _ = derive.transpose(step, inside, given, into, force=True)
+        # turned: (known rows, known captures, ct carry, ct outputs, accumulators) -> (ct carry, ct rows, accumulators)
+        n_rows, n_caps = len(known(rows)), len(known(captures))
+        at = turned.inputs
+        known_rows, known_caps, rest = at[:n_rows], at[n_rows : n_rows + n_caps], at[n_rows + n_caps :]
+        in_carry, in_outputs, in_sums = rest[:c], rest[c : c + len(ct_rows)], rest[c + len(ct_rows) :]
+        n_ct = c + len(unknown(rows))
+        out_carry, out_rows, out_sums = turned.outputs[:c], turned.outputs[c:n_ct], turned.outputs[n_ct:]
+        backward = turned.rearranged(
+            [*in_carry, *in_sums, *known_rows, *in_outputs, *known_caps], [*out_carry, *out_sums, *out_rows]
+        )
+        key = ("backward loop", inside, given, into, n_rows)
+        backward = kept_as(step, key, backward)
+        sums = [zeros(x.type) for x in unknown(captures)]
+        more = {
+            "step": backward,
+            "carries": c + len(sums),
+            "rows": n_rows + len(ct_rows),
+            "reverse": not params["reverse"],
+            "kept": 0,
+        }
+        outs = bind(self, [*ct_carry, *sums, *known(rows), *ct_rows, *known(captures)], {**params, **more})
+        to_carry, to_captures, to_rows = outs[:c], iter(outs[c : c + len(sums)]), iter(outs[c + len(sums) :])
+        found: list = [ct if m else None for ct, m in zip(to_carry, linear[:c], strict=True)]
+        found += [next(to_rows) if isinstance(x, Unknown) else None for x in rows]
+        found += [next(to_captures) if isinstance(x, Unknown) else None for x in captures]
+        return found
+
+    def batch(self, size, args, mapped, params):
+        step, c, r = params["step"], params["carries"], params["rows"]
+        force = lambda m: (*m[:c], *(False,) * (len(step.outputs) - c))
+        mask = settled(tuple(mapped), c, lambda m: derive.batch(step, m, size, force(m))[1])
+        over, present = derive.batch(step, mask, size, force(mask))
+        ready = []
+        for k, (a, was, m) in enumerate(zip(args, mapped, mask, strict=True)):
+            if m and not was:
+                a = movement.broadcast(a, (size, *type_of(a).shape))
+            elif m and c <= k < c + r:
+                a = swap_front(a)  # rows come first, lanes second
+            ready.append(a)
+        outs = bind(self, ready, {**params, "step": over})
+        outs = [swap_front(x) if p and k >= c else x for k, (x, p) in enumerate(zip(outs, present, strict=True))]
+        return outs, list(present)
+
+    def lower(self, e):
+        p = e.params
+        block = lower(p["step"], "step")
+        return [nest.Loop(e.outputs, e.inputs, block, p["carries"], p["rows"], p["length"], p["reverse"], p["kept"])]
+
+    def show(self, e, name):
+        carry, rows, captures = self.split(e.inputs, e.params)
+        listed = lambda vs: "(" + ", ".join(map(name, vs)) + ")"
+        turned = " reversed" if e.params["reverse"] else ""
+        kept = f", keeping the last {e.params['kept']}" if e.params["kept"] else ""
+        head = f"scan {e.params['length']} rows{turned}, init {listed(carry)}, xs {listed(rows)}, captures {listed(captures)}{kept}"
+        return head, []
+
+
+scan = Scan()
+
+
+def settled(mask: tuple, carries: int, present: Any) -> tuple:
+    """The least mask that holds what every step adds to the carry: a fixpoint, from `mask` up."""
+    while True:
+        found = present(mask)
+        grown = tuple(m or (k < carries and found[k]) for k, m in enumerate(mask))
+        if grown == mask:
+            return mask
+        mask = grown
+
+
+def kept_as(step: Program, key: tuple, derived: Program) -> Program:
+    """A rearranged derivation, kept with the step so that equal derivations are one program."""
+    return step.derived.setdefault(key, derived)
+
+
+def swap_front(x: Any) -> Any:
+    ndim = type_of(x).ndim
+    return movement.permute(x, (1, 0, *range(2, ndim)))

@@ -1,0 +1,204 @@
+"""Compiled functions: a program per key, a native function per variant.
+
+A call's *key* is the structure of its arguments, the types of its dynamic leaves and the values of its
+static ones.  A key that was not seen traces the function, whose Python runs once.  The program is
+applied as one operation (`constructs.call`), so every transformation around a compiled function
+derives from the program and never runs the Python again.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from typing import Any
+
+import numpy as np
+
+from rune.arguments import callable_, is_dynamic, leaf_type, refuse
+from rune.constructs.call import call
+from rune.level import Value, bind, opened, tracing
+from rune.program import Program, Stats
+from rune.structure import Tree, describe, flatten, static_key
+from rune.trace import Trace
+from rune.value import box, raw
+
+__all__ = ["Compiled", "Entry", "jit", "traced"]
+
+NAME = "rune.jit"
+
+
+class Entry:
+    """What a key leads to: its program, and how its results are put together."""
+
+    __slots__ = ("captures", "program", "statics", "tree")
+
+    def __init__(self, program: Program, tree: Tree, statics: list, captures: list):
+        self.program = program
+        self.tree = tree
+        self.statics = statics  # per leaf of the result: (value,) where static, None where computed
+        self.captures = captures
+
+    def apply(self, values: list) -> Any:
+        outs = iter(bind(call, [*values, *self.captures], {"program": self.program}))
+        leaves = [next(outs) if s is None else s[0] for s in self.statics]
+        return self.tree.build([result(x) for x in leaves])
+
+
+def result(x: Any) -> Any:
+    if isinstance(x, Value):
+        return box(x)
+    return np.asarray(x)[()] if type(x) in (float, complex) else x
+
+
+def traced(name: str, f: Any, leaves: list, tree: Tree, keywords_too: bool, label: str, stats: Stats | None) -> Entry:
+    """Trace `f` over stand-ins for the dynamic leaves of its (args, keywords)."""
+    level = Trace(name)
+    with opened(level):
+        inside = [box(level.input(leaf_type(x))) if is_dynamic(x) else x for x in leaves]
+        args, keywords = tree.build(inside)
+        found, out_tree = flatten(f(*args, **keywords))
+        statics: list = []
+        computed = []
+        for x in found:
+            if leaf_type(x) is None or type(x) in (int, bool):
+                statics.append((x,))
+            else:
+                refuse(name, "", x)
+                statics.append(None)
+                computed.append(raw(x))
+        program = level.close(computed, label, stats)
+    return Entry(program, out_tree, statics, level.captures)
+
+
+class Compiled:
+    """A function that compiles what it computes.  Made by `jit`."""
+
+    def __init__(self, f: Any, static_argnames: tuple[str, ...] = ()):
+        functools.update_wrapper(self, f, updated=())
+        self._f = f
+        self._static = static_argnames
+        self._signature = inspect.signature(f) if static_argnames else None
+        self._entries: dict = {}
+        self._pending: dict = {}
+        self._lock = threading.Lock()
+        self._stats = Stats()
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        entry, values = self._lookup(args, keywords)
+        return entry.apply(values)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<rune.jit of {getattr(self, '__qualname__', self._f)!s}>"
+
+    def stats(self) -> Stats:
+        return Stats(self._stats.traces, self._stats.derivations, self._stats.compiles)
+
+    def clear(self) -> None:
+        self._entries = {}
+
+    def programs(self) -> list[Program]:
+        """The programs kept: each key's own, and what was derived from it."""
+        found: list[Program] = []
+
+        def add(x):
+            if isinstance(x, Program):
+                if not any(x is p for p in found):
+                    found.append(x)
+                    for derived in list(x.derived.values()):
+                        add(derived)
+            elif isinstance(x, tuple):
+                for part in x:
+                    add(part)
+            elif hasattr(x, "primal"):
+                add(x.primal)
+                add(x.linear)
+
+        for entry in list(self._entries.values()):
+            add(entry.program)
+        return found
+
+    def _lookup(self, args: tuple, keywords: dict) -> tuple[Entry, list]:
+        f = self._f
+        if self._static:
+            f, args, keywords, fixed = self._without_static(args, keywords)
+        else:
+            fixed = ()
+        leaves, tree = flatten((args, keywords))
+        key = [fixed, tree.spec]
+        values = []
+        for k, x in enumerate(leaves):
+            if is_dynamic(x):
+                if not (type(x) is np.ndarray and x.dtype.kind in "biufc"):
+                    refuse(NAME, tree.paths()[k], x)
+                key.append(leaf_type(x))
+                values.append(raw(x))
+            else:
+                try:
+                    key.append(static_key(x))
+                except TypeError:
+                    path = ".".join(tree.paths()[k].split(".")[1:])
+                    raise TypeError(f"{NAME}: {path}: {describe(x)} is neither an array, a number nor hashable: register its class with optree, or name the argument in static_argnames") from None
+        key_ = tuple(key)
+        entry = self._entries.get(key_)
+        if entry is None:
+            entry = self._trace(key_, f, leaves, tree)
+        return entry, values
+
+    def _trace(self, key: tuple, f: Any, leaves: list, tree: Tree) -> Entry:
+        """Trace a new key; a thread that is not tracing itself waits for one that traces the same key."""
+        with self._lock:
+            event = self._pending.get(key)
+            mine = event is None
+            if mine:
+                event = self._pending[key] = threading.Event()
+        if not mine and not tracing():
+            event.wait()
+            entry = self._entries.get(key)
+            if entry is not None:
+                return entry
+        try:
+            entry = traced(NAME, f, leaves, tree, True, self._label, self._stats)
+            self._stats.traces += 1
+            return entry if entry.captures else self._entries.setdefault(key, entry)
+        finally:
+            if mine:
+                with self._lock:
+                    self._pending.pop(key, None)
+                event.set()
+
+    @property
+    def _label(self) -> str:
+        name = getattr(self._f, "__name__", "f")
+        return "f" if name == "<lambda>" else name
+
+    def _without_static(self, args: tuple, keywords: dict) -> tuple:
+        """The function with its static arguments bound, and the rest of the arguments."""
+        bound = self._signature.bind(*args, **keywords)
+        bound.apply_defaults()
+        unknown = [n for n in self._static if n not in self._signature.parameters]
+        if unknown:
+            raise ValueError(f"{NAME}: static_argnames names {unknown[0]!r}, which is no argument of {self._label}")
+        fixed = {n: bound.arguments[n] for n in self._static}
+        try:
+            key = tuple((n, static_key(x)) for n, x in fixed.items())
+        except TypeError as error:
+            raise TypeError(f"{NAME}: a static argument must be hashable: {error}") from None
+        names = [n for n in bound.arguments if n not in fixed]
+        signature, f = self._signature, self._f
+
+        def rest(values):
+            call_with = signature.bind_partial()
+            call_with.arguments = {n: fixed[n] if n in fixed else values[n] for n in signature.parameters if n in fixed or n in values}
+            return f(*call_with.args, **call_with.kwargs)
+
+        return rest, ({n: bound.arguments[n] for n in names},), {}, key
+
+
+def jit(f, *, static_argnames=()):
+    callable_(NAME, f)
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    return Compiled(f, names)

@@ -1,0 +1,115 @@
+"""Reverse mode's half: a recorder of linear operations, and the transposition of its record.
+
+Under reverse mode the tangents of forward mode are values of a `Recorder`, which computes nothing:
+it keeps each operation with its arguments.  `transpose` walks the record from last to first and
+applies each operation's transpose.  A cotangent that was never touched is `None`, a zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rune.level import Level, TracedValueError, Value
+from rune.primitives.primitive import Into, Unknown, zeros
+from rune.primitives.scalar import e
+from rune.program import Type, type_of
+
+__all__ = ["Recorder", "Tangent", "transpose"]
+
+
+class Tangent(Value):
+    """A tangent that stands for any: known by its type and its place in the record."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, level: Recorder, type: Type):
+        self.level = level
+        self.type = type
+
+
+class Record:
+    __slots__ = ("args", "outs", "params", "primitive")
+
+    def __init__(self, primitive, args, params, outs):
+        self.primitive = primitive
+        self.args = args
+        self.params = params
+        self.outs = outs
+
+
+class Recorder(Level):
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.records: list[Record] = []
+
+    def input(self, type: Type) -> Tangent:
+        return Tangent(self, type)
+
+    def owns(self, x: Any) -> bool:
+        return isinstance(x, Tangent) and x.level is self
+
+    def process(self, primitive, args, params):
+        if not primitive.linear_in([self.owns(a) for a in args], params):
+            what = params.get("op", primitive.name.lower())
+            raise TypeError(f"{self.name}: a custom_jvp tangent map applies {what} to a tangent, which is not linear")
+        outs = [Tangent(self, t) for t in primitive.type([type_of(a) for a in args], params)]
+        self.records.append(Record(primitive, args, params, outs))
+        return outs
+
+    def lift(self, x):
+        return x
+
+    def concrete(self, value):
+        raise TracedValueError(f"the value is a tangent of {self.name}, which is not known")
+
+
+class Cotangents:
+    """Cotangents by tangent, added up as they come."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, Any] = {}
+
+    def add(self, tangent: Tangent, ct: Any) -> None:
+        if ct is None:
+            return
+        key = id(tangent)
+        before = self.found.get(key)
+        if before is None:
+            total = ct
+        elif isinstance(ct, Into):
+            total = ct.add(whole(before))
+        elif isinstance(before, Into):
+            total = before.add(ct)
+        else:
+            total = e.add(before, ct)
+        self.found[key] = total
+
+    def take(self, tangent: Tangent) -> Any:
+        """The cotangent in full; it is complete, and forgotten."""
+        return whole(self.found.pop(id(tangent), None))
+
+
+def whole(ct: Any) -> Any:
+    return ct.add(zeros(ct.type)) if isinstance(ct, Into) else ct
+
+
+def transpose(recorder: Recorder, inputs: list, outputs: list, cts: list, start: list | None = None) -> list:
+    """Cotangents of `inputs` (tangents of the recorder) from those of `outputs`.
+
+    `start` gives accumulators that the cotangents of some inputs are added into.
+    """
+    total = Cotangents()
+    for tangent, ct in zip(inputs, start or [], strict=False):
+        total.add(tangent, ct)
+    for tangent, ct in zip(outputs, cts, strict=True):
+        if recorder.owns(tangent):
+            total.add(tangent, ct)
+    for record in reversed(recorder.records):
+        outs = [total.take(t) for t in record.outs]
+        if all(ct is None for ct in outs):
+            continue
+        args = [Unknown(a.type) if recorder.owns(a) else a for a in record.args]
+        for a, ct in zip(record.args, record.primitive.transpose(outs, args, record.params), strict=True):
+            if recorder.owns(a):
+                total.add(a, ct)
+    return [total.take(t) for t in inputs]

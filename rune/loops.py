@@ -1,0 +1,177 @@
+"""Loops as a user writes them.
+
+Outside a trace the step runs once per row, on a copy of `init` and read-only rows, and each output is
+copied when the step returns: a step that updates in place gives the same eagerly and compiled.  Inside
+a trace the step is traced once and the loop recorded as one operation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rune.arguments import callable_, finished, leaf_type, raws
+from rune.constructs.scan import scan as scan_primitive
+from rune.level import Value, bind, innermost_trace, tracing
+from rune.primitives import movement
+from rune.primitives.map import cast
+from rune.primitives.primitive import zeros
+from rune.program import Type, type_of
+from rune.structure import Tree, describe, flatten
+from rune.trace import record
+from rune.value import box, tables
+
+__all__ = ["scan"]
+
+NAME = "rune.scan"
+
+
+def scan(step, init, xs=None, *, length=None, reverse=False):
+    callable_(NAME, step)
+    carry, carry_tree = started(init)
+    rows, rows_tree = flatten(xs)
+    n = rows_in(raws(rows), rows_tree, length)
+    loop = Step(step, carry_tree, rows_tree, [type_of(x) for x in carry])
+    if tracing() or n == 0:
+        return recorded(loop, carry, raws(rows), n, bool(reverse))
+    return stepped(loop, carry, raws(rows), n, bool(reverse))
+
+
+def started(init: Any) -> tuple[list, Tree]:
+    """The carry at the first step: values of their own, a Python number as the NumPy scalar it means."""
+    found, tree = flatten(init)
+    carry = []
+    for x, path in zip(raws(found), tree.paths(), strict=True):
+        t = leaf_type(x) or (x.type if isinstance(x, Value) else None)
+        if t is None:
+            where = f"{path}: " if path else ""
+            raise TypeError(f"{NAME}: {where}{describe(x)} in init is no array: pass it to the step by closure")
+        carry.append(cast(x, t.dtype) if isinstance(x, Value) else np.array(x, t.dtype)[()])
+    return carry, tree
+
+
+def rows_in(rows: list, tree: Tree, length: Any) -> int:
+    """The number of steps: the leading length that all of `xs` share, or `length`."""
+    found = None if length is None else int(length)
+    if not rows and found is None:
+        raise ValueError(f"{NAME}: give xs or length")
+    first = "length"
+    for x, path in zip(rows, tree.paths("xs"), strict=True):
+        t = leaf_type(x) or (x.type if isinstance(x, Value) else None)
+        if t is None or not t.shape:
+            raise ValueError(f"{NAME}: {path}: {describe(x) if t is None else t} has no rows: xs needs a leading axis")
+        if found is not None and t.shape[0] != found:
+            raise ValueError(f"{NAME}: {path}: {t.shape[0]} rows, {first}: {found}")
+        if found is None:
+            found, first = t.shape[0], path
+    return found
+
+
+class Step:
+    """The user's step, with the checks of what it returns."""
+
+    def __init__(self, f: Any, carry: Tree, rows: Tree, types: list[Type]):
+        self.f = f
+        self.carry = carry
+        self.rows = rows
+        self.types = types
+        self.outputs: Tree | None = None
+
+    def __call__(self, carry: list, row: list) -> tuple[list, list]:
+        result = self.f(self.carry.build([box(x) for x in carry]), self.rows.build([box(x) for x in row]))
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(f"{NAME}: the step must return (carry, output), got {describe(result)}")
+        found, tree = flatten(result[0])
+        self.check_structure(tree)
+        carry = [self.checked(x, t, path) for x, t, path in zip(raws(found), self.types, tree.paths(), strict=True)]
+        found, tree = flatten(result[1])
+        if self.outputs is None:
+            self.outputs = tree
+        elif tree != self.outputs:
+            raise ValueError(f"{NAME}: the step's output changed its structure from one step to the next")
+        outputs = raws(found)
+        for x, path in zip(outputs, tree.paths("output"), strict=True):
+            if leaf_type(x) is None and not isinstance(x, Value):
+                raise TypeError(f"{NAME}: {path}: {describe(x)} is no array: a step's outputs are stacked")
+        return carry, outputs
+
+    def check_structure(self, tree: Tree) -> None:
+        if tree == self.carry:
+            return
+        returned, received = tree.paths(), self.carry.paths()
+        extra = [p for p in returned if p not in received]
+        missing = [p for p in received if p not in returned]
+        if extra and extra[0]:
+            raise ValueError(f"{NAME}: {extra[0]}: in the carry the step returned, not in the carry it received")
+        if missing and missing[0]:
+            raise ValueError(f"{NAME}: {missing[0]}: in the carry the step received, not in the carry it returned")
+        raise ValueError(f"{NAME}: the structure of the carry the step returned is not that of the carry it received")
+
+    def checked(self, x: Any, t: Type, path: str) -> Any:
+        own = leaf_type(x) or (x.type if isinstance(x, Value) else None)
+        where = f"{NAME}: {path}: " if path else f"{NAME}: "
+        if own is None:
+            raise TypeError(f"{where}{describe(x)} in the carry the step returned, {t} in the carry it received")
+        if own.shape != t.shape:
+            raise ValueError(f"{where}shape {list(own.shape)} in the carry the step returned, {list(t.shape)} in the carry it received")
+        if own.dtype != t.dtype and not own.weak:
+            raise ValueError(f"{where}dtype {own.dtype} in the carry the step returned, {t.dtype} in the carry it received: cast with .astype, or start from that dtype")
+        return cast(x, t.dtype)
+
+
+def stepped(loop: Step, carry: list, rows: list, n: int, reverse: bool) -> Any:
+    """The loop run by Python, row by row."""
+    outputs: list = [None] * n
+    for k in reversed(range(n)) if reverse else range(n):
+        row = [tables.getitem(x, k) if isinstance(x, Value) else read_only(x, k) for x in rows]
+        carry, found = loop(carry, row)
+        carry = [owned(x) for x in carry]
+        outputs[k] = [owned(x) for x in found]
+    stacks = [stack([o[j] for o in outputs]) for j in range(len(outputs[0]))]
+    return finished(carry, loop.carry), finished(stacks, loop.outputs)
+
+
+def read_only(x: Any, k: int) -> Any:
+    row = np.asarray(x)[k]
+    if isinstance(row, np.ndarray):
+        row.flags.writeable = False
+    return row
+
+
+def owned(x: Any) -> Any:
+    """A copy of a plain array, which the step may still write to."""
+    return np.array(x) if isinstance(x, np.ndarray) else x
+
+
+def stack(xs: list) -> Any:
+    if not any(isinstance(x, Value) for x in xs):
+        return np.stack(xs)
+    dtype = np.result_type(*(type_of(x).dtype for x in xs))
+    return movement.concatenate([movement.reshape(cast(x, dtype), (1, *type_of(x).shape)) for x in xs], 0)
+
+
+def recorded(loop: Step, carry: list, rows: list, n: int, reverse: bool) -> Any:
+    """The loop as one operation: its step traced once."""
+    types = [type_of(x) for x in carry] + [row_type(type_of(x)) for x in rows]
+    c = len(carry)
+
+    def traced(inputs):
+        after, outputs = loop(inputs[:c], inputs[c:])
+        return [*after, *outputs]
+
+    program, captures = record(NAME, types, traced)
+    if n == 0:
+        empty = [zeros(Type(t.dtype, (0, *t.shape))) for t in program.output_types[c:]]
+        return finished(carry, loop.carry), finished(empty, loop.outputs)
+    params = {"step": program, "length": n, "reverse": reverse, "carries": c, "rows": len(rows), "kept": 0}
+    args = [*carry, *rows, *captures]
+    if any(isinstance(x, Value) for x in args):
+        outs = bind(scan_primitive, args, params)
+    else:
+        outs = innermost_trace().process(scan_primitive, args, params)
+    return loop.carry.build([box(x) for x in outs[:c]]), loop.outputs.build([box(x) for x in outs[c:]])
+
+
+def row_type(t: Type) -> Type:
+    return Type(t.dtype, t.shape[1:])
