@@ -78,7 +78,7 @@ class SpecFile(pytest.File):
         from rune._spec import docstrings
 
         parser = doctest.DocTestParser()
-        for name, doc in docstrings(self.path).items():
+        for name, doc in docstrings(str(self.path)).items():
             namespace = {"np": np}
             test = parser.get_doctest(doc.text, namespace, name or "module", str(self.path), doc.line - 1)
             if test.examples:

@@ -8,12 +8,12 @@ does it once, on import.
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+import os.path  # pathlib would take longer to import than the rest of this module
 from typing import Any, NamedTuple
 
 __all__ = ["Doc", "docstrings", "document", "stub"]
 
-_HERE = Path(__file__).parent
+_HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Doc(NamedTuple):
@@ -23,17 +23,17 @@ class Doc(NamedTuple):
     line: int
 
 
-def stub(module: str = "rune") -> Path | None:
-    """The stub of a public module, or None where the package was copied without its stubs."""
-    parts = module.split(".")[1:]
-    for root in (_HERE, _HERE.parent / "spec" / "rune"):
-        for path in (root.joinpath(*parts, "__init__.pyi"), root.joinpath(*parts).with_suffix(".pyi")):
-            if path.exists():
+def stub(module: str = "rune") -> str | None:
+    """The file of a public module's stub, or None where the package was copied without its stubs."""
+    inner = module.split(".")[1:]
+    for root in (_HERE, os.path.join(_HERE, "..", "spec", "rune")):
+        for path in (os.path.join(root, *inner, "__init__.pyi"), os.path.join(root, *inner) + ".pyi"):
+            if os.path.exists(path):
                 return path
     return None
 
 
-def docstrings(path: Path) -> dict[str, Doc]:
+def docstrings(path: str) -> dict[str, Doc]:
     """The docstrings of a stub by name; methods as `Class.method`, the module's own as the empty name."""
     found: dict[str, Doc] = {}
 
@@ -45,7 +45,8 @@ def docstrings(path: Path) -> dict[str, Doc]:
             if isinstance(child, ast.FunctionDef | ast.ClassDef):
                 visit(child, f"{name}.{child.name}" if name else child.name)
 
-    visit(ast.parse(path.read_text(encoding="utf-8")), "")
+    with open(path, encoding="utf-8") as file:
+        visit(ast.parse(file.read()), "")
     return found
 
 

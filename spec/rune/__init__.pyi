@@ -125,6 +125,7 @@ __all__ = [
     "explain",
     "grad",
     "hessian",
+    "hvp",
     "jacfwd",
     "jacrev",
     "jit",
@@ -336,6 +337,20 @@ def hessian(f: Callable[_P, Any], argnums: int | Sequence[int] = 0) -> Callable[
         TypeError: as `grad`, with ``rune.hessian`` at the front.
     """
 
+def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """The product of a scalar function's Hessian with a vector.
+
+    ``hvp(f)(x, v)`` is the derivative along ``v`` of the gradient of ``f`` at ``x``. Both have one
+    structure, and so has the result. No Hessian is formed: the cost is a small multiple of ``f``'s.
+
+    >>> rune.hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.ones(2))
+    array([ 6., 12.])
+
+    Raises:
+        TypeError: as `grad`, with ``rune.hvp`` at the front.
+        ValueError: where ``v`` differs from ``x`` in structure, shape or dtype.
+    """
+
 def detach(x: _R) -> _R:
     """``x`` with a zero derivative under every differentiation around it.
 
@@ -352,7 +367,14 @@ def detach(x: _R) -> _R:
 # Maps
 # ------------------------------------------------------------------------------------------------
 
-def vmap(f: Callable[_P, Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[_P, Any]:
+def vmap(
+    f: Callable[_P, Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    *,
+    axis_name: str | None = None,
+    axis_size: int | None = None,
+) -> Callable[_P, Any]:
     """A function over a mapped axis of its arguments.
 
     ``vmap(f)(xs)`` gives what ``np.stack([f(x) for x in xs])`` gives, without running ``f`` per
@@ -364,6 +386,8 @@ def vmap(f: Callable[_P, Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[
     ``in_axes`` is an axis for every argument, or a tuple with one entry per argument; an entry is
     an axis, ``None`` for what is the same in every lane, or a tree of such entries that is a prefix
     of the argument's structure. ``out_axes`` says likewise where the mapped axis stands in the results.
+    ``axis_name`` names the axis. ``axis_size`` is the number of lanes, which is else read off the
+    mapped arguments.
 
     **A result that depends on no lane** is repeated along the mapped axis.
 
@@ -372,8 +396,8 @@ def vmap(f: Callable[_P, Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[
     Raises:
         ValueError: where nothing is mapped, a mapped leaf has no axis, or two leaves disagree:
             ``rune.vmap: 1: 3 rows along axis 0, 0: 2``.
-        TracedValueError: where ``f`` reads a value that depends on the lane: ``bool: the value is
-            traced by rune.vmap``.
+        TracedValueError: where ``f`` reads a value that depends on the lane, as in
+            ``bool: the value is traced by rune.vmap``.
     """
 
 # ------------------------------------------------------------------------------------------------
