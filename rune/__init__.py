@@ -5,14 +5,18 @@ The public names.  What each means is stated in `spec/rune/`, and shown by `help
 
 import rune.numpy  # noqa: F401  (fills the tables that traced values read)
 from rune import _spec
-from rune.derivatives import detach, grad, hessian, hvp, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp
+from rune.constructs.host import callback
+from rune.derivatives import grad, hessian, hvp, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp
 from rune.explain import explain, program
 from rune.jit import jit
 from rune.level import TracedValueError
+from rune.lifting import asarray, detach
 from rune.loops import scan
 from rune.vmap import vmap
 
 __all__ = [
-    "TracedValueError", "detach", "explain", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp",
+    "TracedValueError", "asarray", "callback", "detach", "explain", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp",
     "linearize", "program", "scan", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
+
+_spec.document(globals())

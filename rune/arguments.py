@@ -17,7 +17,17 @@ from rune.program import Type, type_of
 from rune.structure import Tree, describe, flatten
 from rune.value import Traced, box, raw
 
-__all__ = ["array_leaves", "callable_", "finished", "fresh", "inexact", "is_dynamic", "shown"]
+__all__ = [
+    "array_leaves",
+    "callable_",
+    "finished",
+    "fresh",
+    "inexact",
+    "is_dynamic",
+    "leaf_type",
+    "raws",
+    "refuse",
+]
 
 ARRAYS = "an array, a number, or a tuple, list, dict, named tuple or dataclass of them"
 
@@ -32,12 +42,16 @@ def refuse(name: str, path: str, x: Any) -> None:
     """Raise for arrays that are no plain numeric arrays."""
     where = f"{name}: {path}: " if path else f"{name}: "
     if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(f"{where}masked arrays have no derivative rules: pass x.filled(value) and the mask as two arrays")
+        raise TypeError(
+            f"{where}masked arrays have no derivative rules: pass x.filled(value) and the mask as two arrays"
+        )
     if isinstance(x, np.matrix):
         raise TypeError(f"{where}np.matrix is not supported: pass np.asarray(x)")
     if isinstance(x, (np.ndarray, np.generic)):
         if x.dtype.kind not in "biufc" or x.dtype.itemsize > (16 if x.dtype.kind == "c" else 8):
-            raise TypeError(f"{where}dtype {x.dtype} is not supported: booleans, integers, float16 to float64, complex64 and complex128 are")
+            raise TypeError(
+                f"{where}dtype {x.dtype} is not supported: booleans, integers, float16 to float64, complex64 and complex128 are"
+            )
 
 
 def is_dynamic(x: Any) -> bool:
@@ -62,21 +76,28 @@ def array_leaves(name: str, x: Any, root: str = "") -> tuple[list, Tree]:
     """The leaves of a tree (raw values), each checked to be a plain numeric array or a number."""
     found, tree = flatten(x)
     for k, leaf in enumerate(found):
-        if isinstance(leaf, (np.ndarray, np.generic)):
-            refuse(name, tree.paths(root)[k] if not_native(leaf) else "", leaf) if not_native(leaf) else None
+        if unusual(leaf):
+            refuse(name, tree.paths(root)[k], leaf)
     return found, tree
 
 
-def not_native(x: Any) -> bool:
-    return type(x) is not np.ndarray or x.dtype.char not in "dfliqD?"
+def unusual(x: Any) -> bool:
+    """Whether a leaf might be an array that is refused."""
+    return isinstance(x, (np.ndarray, np.generic)) and (
+        type(x) is not np.ndarray or x.dtype.char not in "dfliqD?"
+    )
 
 
-def shown(t: Type) -> str:
-    """A shape and dtype as errors give them."""
-    return str(t)
+def references(xs: list) -> list[int]:
+    """How many references a function that is handed an element of a list sees to it."""
+    return [count(x) for x in xs]
 
 
-UNSHARED = None
+def count(x: Any) -> int:
+    return sys.getrefcount(x)
+
+
+UNSHARED = references([np.zeros(1)])[0]  # seen where only the list and its caller's variable hold it
 
 
 def fresh(x: Any) -> Any:
@@ -87,29 +108,18 @@ def fresh(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         if x.ndim == 0:
             return x[()]
-        if x.base is None and x.flags.owndata and x.flags.c_contiguous and x.flags.writeable and sys.getrefcount(x) <= UNSHARED:
+        if (
+            x.base is None
+            and x.flags.owndata
+            and x.flags.c_contiguous
+            and x.flags.writeable
+            and sys.getrefcount(x) <= UNSHARED
+        ):
             return x
         return np.array(x, order="C")
     if type(x) in (float, complex):
         return np.asarray(x)[()]
     return x
-
-
-def _calibrate() -> int:
-    """How many references `fresh` sees to an array that only a list and its caller's variable hold."""
-    seen = []
-
-    def probe(x):
-        seen.append(sys.getrefcount(x))
-
-    def through(xs):
-        return [probe(x) for x in xs]
-
-    through([np.zeros(1)])
-    return seen[0]
-
-
-UNSHARED = _calibrate()
 
 
 def finished(leaves: list, tree: Tree) -> Any:

@@ -21,11 +21,11 @@ from rune.linear import Recorder, transpose
 from rune.primitives import movement
 from rune.primitives.primitive import zeros
 from rune.program import Type, type_of
-from rune.structure import Tree, describe, flatten, join
-from rune.value import Traced, box, raw
+from rune.structure import Tree, describe, flatten
+from rune.value import box, raw
 
 __all__ = [
-    "detach", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp",
+    "grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 
@@ -39,7 +39,9 @@ class Parameters:
         self.trees: list[Tree] = []
         for k in positions:
             if not -len(args) <= k < len(args):
-                raise ValueError(f"{name}: argnums names argument {k}, and the function was called with {len(args)}")
+                raise ValueError(
+                    f"{name}: argnums names argument {k}, and the function was called with {len(args)}"
+                )
             found, tree = array_leaves(name, args[k], str(k))
             self.leaves.append(found)
             self.trees.append(tree)
@@ -50,7 +52,12 @@ class Parameters:
     @property
     def values(self) -> list:
         """The leaves that have derivatives, in order, as values and plain arrays."""
-        return [raw(x) for found, flags in zip(self.leaves, self.moving, strict=True) for x, m in zip(found, flags, strict=True) if m]
+        return [
+            raw(x)
+            for found, flags in zip(self.leaves, self.moving, strict=True)
+            for x, m in zip(found, flags, strict=True)
+            if m
+        ]
 
     @property
     def types(self) -> list[Type]:
@@ -79,7 +86,9 @@ class Parameters:
     def tangents(self, trees: tuple) -> list:
         """Tangents of the moving leaves from trees like the parameters, checked leaf by leaf."""
         found = []
-        for k, x, tree, leaves, flags in zip(self.positions, trees, self.trees, self.leaves, self.moving, strict=True):
+        for k, x, tree, leaves, flags in zip(
+            self.positions, trees, self.trees, self.leaves, self.moving, strict=True
+        ):
             given = matching(self.name, x, tree, str(k), "tangent", "primal")
             for t, p, m, path in zip(given, leaves, flags, tree.paths(str(k)), strict=True):
                 if m:
@@ -102,7 +111,11 @@ def matching(name: str, x: Any, tree: Tree, root: str, given: str, expected: str
         one, other = own.paths(root), tree.paths(root)
         only = [p for p in one if p not in other] or [p for p in other if p not in one]
         where = only[0] if only else root
-        sides = f"in the {given}, not in the {expected}" if only and where in one else f"in the {expected}, not in the {given}"
+        sides = (
+            f"in the {given}, not in the {expected}"
+            if only and where in one
+            else f"in the {expected}, not in the {given}"
+        )
         raise ValueError(f"{name}: {where}: the structures differ: {where or 'the leaf'} is {sides}")
     return found
 
@@ -125,7 +138,15 @@ def checked(name: str, path: str, x: Any, t: Type, given: str, expected: str) ->
 class Reverse:
     """A function run once in forward mode with a record of the operations on tangents."""
 
-    def __init__(self, name: str, f: Callable, args: tuple, keywords: dict, positions: tuple[int, ...], has_aux: bool = False):
+    def __init__(
+        self,
+        name: str,
+        f: Callable,
+        args: tuple,
+        keywords: dict,
+        positions: tuple[int, ...],
+        has_aux: bool = False,
+    ):
         self.name = name
         self.parameters = parameters = Parameters(name, args, positions)
         self.recorder, forward = Recorder(name), Forward(name)
@@ -150,7 +171,9 @@ class Reverse:
         """Cotangents of the parameters from those of the results (None is a zero)."""
         with np.errstate(all="ignore"):
             found = transpose(self.recorder, self.inputs, self.tangents, cts)
-            return [zeros(t) if ct is None else ct for ct, t in zip(found, self.parameters.types, strict=True)]
+            return [
+                zeros(t) if ct is None else ct for ct, t in zip(found, self.parameters.types, strict=True)
+            ]
 
     def push(self, tangents: list) -> list:
         """Tangents of the results from those of the parameters, by the record; None is a zero."""
@@ -158,7 +181,9 @@ class Reverse:
         here = lambda a: env[id(a)] if self.recorder.owns(a) else a
         with np.errstate(all="ignore"):
             for r in self.recorder.records:
-                env.update(zip(map(id, r.outs), bind(r.primitive, [here(a) for a in r.args], r.params), strict=True))
+                env.update(
+                    zip(map(id, r.outs), bind(r.primitive, [here(a) for a in r.args], r.params), strict=True)
+                )
         return [here(t) for t in self.tangents]
 
     def objective(self) -> Type:
@@ -167,7 +192,13 @@ class Reverse:
         if t is None and self.primals and isinstance(self.primals[0], Value):
             t = self.primals[0].type
         if len(self.primals) != 1 or t is None or t.shape or not t.inexact:
-            got = str(t) if t is not None else describe(self.primals[0]) if len(self.primals) == 1 else f"a structure of {len(self.primals)} leaves"
+            got = (
+                str(t)
+                if t is not None
+                else describe(self.primals[0])
+                if len(self.primals) == 1
+                else f"a structure of {len(self.primals)} leaves"
+            )
             raise TypeError(f"{self.name}: the objective must return a real or complex scalar, got {got}")
         return t
 
@@ -179,7 +210,9 @@ def copied(leaves: list) -> list:
 
 def pair(name: str, result: Any) -> tuple:
     if not isinstance(result, tuple) or len(result) != 2:
-        raise TypeError(f"{name}: with has_aux=True the function must return (result, aux), got {describe(result)}")
+        raise TypeError(
+            f"{name}: with has_aux=True the function must return (result, aux), got {describe(result)}"
+        )
     return result
 
 
@@ -291,7 +324,9 @@ def linearize(f, *primals):
         if len(tangents) != len(primals):
             raise ValueError(f"rune.linearize: {len(tangents)} tangents for {len(primals)} primals")
         found = reverse.push(reverse.parameters.tangents(tangents))
-        return finished(copied([change(p, t) for p, t in zip(reverse.primals, found, strict=True)]), reverse.tree)
+        return finished(
+            copied([change(p, t) for p, t in zip(reverse.primals, found, strict=True)]), reverse.tree
+        )
 
     return reverse.value(), along
 
@@ -365,13 +400,17 @@ def jacrev(f, argnums=0):
         types = [leaf_type(p) or p.type for p in reverse.primals]
         for path, t in zip(reverse.tree.paths(), types, strict=True):
             if not t.inexact:
-                raise TypeError(f"{join(name)}: {path}: a result of dtype {t.dtype} has no derivative".replace(": : ", ": "))
+                where = f"{name}: {path}" if path else name
+                raise TypeError(f"{where}: a result of dtype {t.dtype} has no derivative")
         size, stacks = basis(types)
         found = mapped(name, size, stacks, reverse.pull)
         rows = [split_rows(x, types) for x in found]
         per_result = []
         for k, y in enumerate(types):
-            blocks = [movement.reshape(r[k], (*y.shape, *t.shape)) for r, t in zip(rows, reverse.parameters.types, strict=True)]
+            blocks = [
+                movement.reshape(r[k], (*y.shape, *t.shape))
+                for r, t in zip(rows, reverse.parameters.types, strict=True)
+            ]
             per_result.append(one_or_all(argnums, reverse.parameters.derivatives(blocks)))
         return reverse.tree.build(per_result)
 
@@ -381,23 +420,11 @@ def jacrev(f, argnums=0):
 def hessian(f, argnums=0):
     name = "rune.hessian"
     run = gradient(name, f, argnums, False)
-    return jacobian_forward(name, functools.wraps(f, updated=())(lambda *args, **keywords: run(*args, **keywords)[1]), argnums)
+    return jacobian_forward(
+        name, functools.wraps(f, updated=())(lambda *args, **keywords: run(*args, **keywords)[1]), argnums
+    )
 
 
 def hvp(f):
     run = gradient("rune.hvp", f, 0, False)
     return lambda x, v: jvp(lambda x: run(x)[1], (x,), (v,))[1]
-
-
-def detach(x):
-    found, tree = flatten(x)
-    if not any(isinstance(leaf, Traced) for leaf in found):
-        return x
-
-    def stripped(leaf):
-        value = raw(leaf)
-        while isinstance(value, Value) and isinstance(value.level, Forward):
-            value = value.primal
-        return box(value)
-
-    return tree.build([stripped(leaf) for leaf in found])

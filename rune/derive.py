@@ -52,7 +52,9 @@ def jvp(program: Program, mask: Mask, force: Mask = ()) -> tuple[Program, Mask]:
         forward = Forward("rune.jvp")
         with opened(level):
             primals = [level.input(t) for t in program.input_types]
-            tangents = [level.input(t.strong()) if m else None for t, m in zip(program.input_types, mask, strict=True)]
+            tangents = [
+                level.input(t.strong()) if m else None for t, m in zip(program.input_types, mask, strict=True)
+            ]
             with opened(forward):
                 duals = [forward.dual(p, t) for p, t in zip(primals, tangents, strict=True)]
                 outs = [forward.open(x) for x in run(program, duals)]
@@ -61,7 +63,11 @@ def jvp(program: Program, mask: Mask, force: Mask = ()) -> tuple[Program, Mask]:
                 if wanted and changes[k] is None:
                     changes[k] = zeros(program.outputs[k].type)
             present = tuple(t is not None for t in changes)
-            derived = level.close([*(p for p, _ in outs), *(t for t in changes if t is not None)], f"{program.name}.jvp", program.stats)
+            derived = level.close(
+                [*(p for p, _ in outs), *(t for t in changes if t is not None)],
+                f"{program.name}.jvp",
+                program.stats,
+            )
         return derived, present
 
     return kept(program, ("jvp", mask, force), build)
@@ -72,12 +78,13 @@ class Linearized:
     """The halves of a program's derivative.
 
     `primal` returns the program's results, then the stored values.  `linear` takes the values named by
-    `reads`, in order: ("input", k), ("output", k) or ("stored", k); then the masked tangents.
+    `reads`, in order: ("input", k), ("output", k), ("stored", k), or in a loop ("previous", (k, place)),
+    carry k as the step before left it at that place; then the masked tangents.
     """
 
     primal: Program
     linear: Program
-    reads: tuple[tuple[str, int], ...]
+    reads: tuple[tuple, ...]
     present: Mask  # which results have a tangent
     stored: int
 
@@ -94,7 +101,9 @@ def linearize(program: Program, mask: Mask, force: Mask = (), carries: int = 0) 
     In a loop's step the first `carries` inputs and outputs are the carry: they change from step to
     step, so they are at hand only if stored.
     """
-    return kept(program, ("linearize", mask, force, carries), lambda: build_linearized(program, mask, force, carries))
+    return kept(
+        program, ("linearize", mask, force, carries), lambda: build_linearized(program, mask, force, carries)
+    )
 
 
 def build_linearized(program: Program, mask: Mask, force: Mask, carries: int) -> Linearized:
@@ -103,29 +112,62 @@ def build_linearized(program: Program, mask: Mask, force: Mask, carries: int) ->
     with opened(level):
         primals = [level.input(t) for t in program.input_types]
         with opened(recorder, forward):
-            tangents = [recorder.input(t.strong()) if m else None for t, m in zip(program.input_types, mask, strict=True)]
+            tangents = [
+                recorder.input(t.strong()) if m else None
+                for t, m in zip(program.input_types, mask, strict=True)
+            ]
             duals = [forward.dual(p, t) for p, t in zip(primals, tangents, strict=True)]
             outs = [forward.open(x) for x in run(program, duals)]
         changes = [t for _, t in outs]
         records = live(recorder, [t for t in changes if t is not None])
-        needed = unique(level.variable(a) for r in records for a in r.args if isinstance(a, Staged) and a.level is level)
-        needed += [v for v in unique(level.variable(t) for t in changes if isinstance(t, Staged)) if v not in needed]
+        needed = unique(
+            level.variable(a) for r in records for a in r.args if isinstance(a, Staged) and a.level is level
+        )
+        needed += [
+            v for v in unique(level.variable(t) for t in changes if isinstance(t, Staged)) if v not in needed
+        ]
         whole = level.close([p for p, _ in outs], program.name, program.stats)
         equations = Program(whole.inputs, level.equations, whole.outputs)
         keep, hand = choose(equations, needed, carries)
-        primal = Program(whole.inputs, level.equations, [*whole.outputs, *keep.stored], f"{program.name}.primal", program.stats).pruned()
-    linear, reads = linear_half(program, equations, keep, hand, needed, records, recorder, tangents, changes, force)
+        primal = Program(
+            whole.inputs,
+            level.equations,
+            [*whole.outputs, *keep.stored],
+            f"{program.name}.primal",
+            program.stats,
+        ).pruned()
+    linear, reads = linear_half(
+        program, equations, keep, hand, needed, records, recorder, tangents, changes, force
+    )
     present = tuple(t is not None or (k < len(force) and force[k]) for k, t in enumerate(changes))
     return Linearized(primal, linear, reads, present, len(keep.stored))
 
 
-def choose(program: Program, needed: list[Var], carries: int) -> tuple[Plan, dict[int, tuple[str, int]]]:
-    """The cheapest plan, and what is at hand: id of a variable -> ("input" or "output", its place)."""
-    hand = {id(v): ("input", k) for k, v in enumerate(program.inputs) if k >= carries}
+def choose(program: Program, needed: list[Var], carries: int) -> tuple[Plan, dict[int, tuple]]:
+    """The cheapest plan, and what is at hand: id of a variable -> how its value is named in `reads`.
+
+    A loop's carry is what the step before gave out as carry: where that is stacked anyway, as an output
+    or because it is stored, the carry itself is that stack moved by one step.
+    """
+    hand: dict[int, tuple] = {id(v): ("input", k) for k, v in enumerate(program.inputs) if k >= carries}
     for k, v in enumerate(program.outputs):
         if k >= carries:
             hand.setdefault(id(v), ("output", k))
-    return plan(program, needed, set(hand)), hand
+    loop = list(zip(program.inputs[:carries], program.outputs[:carries], strict=True))
+    for k, (before, after) in enumerate(loop):
+        if hand.get(id(after), ("",))[0] == "output":
+            hand[id(before)] = ("previous", (k, hand[id(after)]))
+    found = plan(program, needed, set(hand))
+    for k, (before, after) in enumerate(loop):
+        stored = [id(v) for v in found.stored]
+        if id(before) in stored and id(after) in stored and before is not after:
+            found.stored = [v for v in found.stored if v is not before]
+            hand[id(before)] = ("previous", (k, ("after", id(after))))
+    for key, (kind, place) in list(hand.items()):
+        if kind == "previous" and place[1][0] == "after":
+            at = next(j for j, v in enumerate(found.stored) if id(v) == place[1][1])
+            hand[key] = ("previous", (place[0], ("stored", at)))
+    return found, hand
 
 
 def linear_half(program, equations, keep, hand, needed, records, recorder, tangents, changes, force):
@@ -133,7 +175,9 @@ def linear_half(program, equations, keep, hand, needed, records, recorder, tange
     sources = {id(v): ("stored", k) for k, v in enumerate(keep.stored)}
     sources |= {k: place for k, place in hand.items() if k not in sources}
     read = unique(
-        v for v in [*needed, *(u for e in keep.repeated for u in e.inputs if not isinstance(u, Literal))] if id(v) in sources
+        v
+        for v in [*needed, *(u for e in keep.repeated for u in e.inputs if not isinstance(u, Literal))]
+        if id(v) in sources
     )
     level = Trace("rune.vjp")
     with opened(level):
@@ -179,7 +223,9 @@ def unique(variables) -> list[Var]:
     return list({id(v): v for v in variables}.values())
 
 
-def transpose(program: Program, linear: Mask, given: Mask, into: Mask = (), force: bool = False) -> tuple[Program, Mask]:
+def transpose(
+    program: Program, linear: Mask, given: Mask, into: Mask = (), force: bool = False
+) -> tuple[Program, Mask]:
     """The transpose of a program linear in the masked inputs.
 
     (the other inputs..., cotangents of the `given` results..., accumulators of the linear inputs flagged
@@ -189,20 +235,29 @@ def transpose(program: Program, linear: Mask, given: Mask, into: Mask = (), forc
     def build():
         level, recorder = Trace("rune.vjp"), Recorder("rune.vjp")
         with opened(level):
-            constants = [None if m else level.input(t) for t, m in zip(program.input_types, linear, strict=True)]
-            cts = [level.input(t.strong()) if g else None for t, g in zip(program.output_types, given, strict=True)]
+            constants = [
+                None if m else level.input(t) for t, m in zip(program.input_types, linear, strict=True)
+            ]
+            cts = [
+                level.input(t.strong()) if g else None
+                for t, g in zip(program.output_types, given, strict=True)
+            ]
             flagged = iter(into or (False,) * sum(linear))
             types = [t for t, m in zip(program.input_types, linear, strict=True) if m]
             start = [level.input(t) if f else None for t, f in zip(types, flagged, strict=True)]
             with opened(recorder):
-                moving = [recorder.input(t) if m else None for t, m in zip(program.input_types, linear, strict=True)]
+                moving = [
+                    recorder.input(t) if m else None for t, m in zip(program.input_types, linear, strict=True)
+                ]
                 args = [c if t is None else t for c, t in zip(constants, moving, strict=True)]
                 outs = run(program, args)
             found = transpose_record(recorder, [t for t in moving if t is not None], outs, cts, start)
             if force:
                 found = [zeros(t) if ct is None else ct for ct, t in zip(found, types, strict=True)]
             present = tuple(ct is not None for ct in found)
-            derived = level.close([ct for ct in found if ct is not None], f"{program.name}.transpose", program.stats)
+            derived = level.close(
+                [ct for ct in found if ct is not None], f"{program.name}.transpose", program.stats
+            )
         return derived, present
 
     return kept(program, ("transpose", linear, given, into, force), build)

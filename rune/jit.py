@@ -51,7 +51,9 @@ def result(x: Any) -> Any:
     return np.asarray(x)[()] if type(x) in (float, complex) else x
 
 
-def traced(name: str, f: Any, leaves: list, tree: Tree, keywords_too: bool, label: str, stats: Stats | None) -> Entry:
+def traced(
+    name: str, f: Any, leaves: list, tree: Tree, keywords_too: bool, label: str, stats: Stats | None
+) -> Entry:
     """Trace `f` over stand-ins for the dynamic leaves of its (args, keywords)."""
     level = Trace(name)
     with opened(level):
@@ -141,7 +143,9 @@ class Compiled:
                     key.append(static_key(x))
                 except TypeError:
                     path = ".".join(tree.paths()[k].split(".")[1:])
-                    raise TypeError(f"{NAME}: {path}: {describe(x)} is neither an array, a number nor hashable: register its class with optree, or name the argument in static_argnames") from None
+                    raise TypeError(
+                        f"{NAME}: {path}: {describe(x)} is neither an array, a number nor hashable: register its class with optree, or name the argument in static_argnames"
+                    ) from None
         key_ = tuple(key)
         entry = self._entries.get(key_)
         if entry is None:
@@ -181,7 +185,9 @@ class Compiled:
         bound.apply_defaults()
         unknown = [n for n in self._static if n not in self._signature.parameters]
         if unknown:
-            raise ValueError(f"{NAME}: static_argnames names {unknown[0]!r}, which is no argument of {self._label}")
+            raise ValueError(
+                f"{NAME}: static_argnames names {unknown[0]!r}, which is no argument of {self._label}"
+            )
         fixed = {n: bound.arguments[n] for n in self._static}
         try:
             key = tuple((n, static_key(x)) for n, x in fixed.items())
@@ -192,7 +198,11 @@ class Compiled:
 
         def rest(values):
             call_with = signature.bind_partial()
-            call_with.arguments = {n: fixed[n] if n in fixed else values[n] for n in signature.parameters if n in fixed or n in values}
+            call_with.arguments = {
+                n: fixed[n] if n in fixed else values[n]
+                for n in signature.parameters
+                if n in fixed or n in values
+            }
             return f(*call_with.args, **call_with.kwargs)
 
         return rest, ({n: bound.arguments[n] for n in names},), {}, key

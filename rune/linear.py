@@ -51,7 +51,9 @@ class Recorder(Level):
     def process(self, primitive, args, params):
         if not primitive.linear_in([self.owns(a) for a in args], params):
             what = params.get("op", primitive.name.lower())
-            raise TypeError(f"{self.name}: a custom_jvp tangent map applies {what} to a tangent, which is not linear")
+            raise TypeError(
+                f"{self.name}: a custom_jvp tangent map applies {what} to a tangent, which is not linear"
+            )
         outs = [Tangent(self, t) for t in primitive.type([type_of(a) for a in args], params)]
         self.records.append(Record(primitive, args, params, outs))
         return outs

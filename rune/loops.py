@@ -46,7 +46,9 @@ def started(init: Any) -> tuple[list, Tree]:
         t = leaf_type(x) or (x.type if isinstance(x, Value) else None)
         if t is None:
             where = f"{path}: " if path else ""
-            raise TypeError(f"{NAME}: {where}{describe(x)} in init is no array: pass it to the step by closure")
+            raise TypeError(
+                f"{NAME}: {where}{describe(x)} in init is no array: pass it to the step by closure"
+            )
         carry.append(cast(x, t.dtype) if isinstance(x, Value) else np.array(x, t.dtype)[()])
     return carry, tree
 
@@ -60,7 +62,9 @@ def rows_in(rows: list, tree: Tree, length: Any) -> int:
     for x, path in zip(rows, tree.paths("xs"), strict=True):
         t = leaf_type(x) or (x.type if isinstance(x, Value) else None)
         if t is None or not t.shape:
-            raise ValueError(f"{NAME}: {path}: {describe(x) if t is None else t} has no rows: xs needs a leading axis")
+            raise ValueError(
+                f"{NAME}: {path}: {describe(x) if t is None else t} has no rows: xs needs a leading axis"
+            )
         if found is not None and t.shape[0] != found:
             raise ValueError(f"{NAME}: {path}: {t.shape[0]} rows, {first}: {found}")
         if found is None:
@@ -84,7 +88,9 @@ class Step:
             raise TypeError(f"{NAME}: the step must return (carry, output), got {describe(result)}")
         found, tree = flatten(result[0])
         self.check_structure(tree)
-        carry = [self.checked(x, t, path) for x, t, path in zip(raws(found), self.types, tree.paths(), strict=True)]
+        carry = [
+            self.checked(x, t, path) for x, t, path in zip(raws(found), self.types, tree.paths(), strict=True)
+        ]
         found, tree = flatten(result[1])
         if self.outputs is None:
             self.outputs = tree
@@ -103,20 +109,32 @@ class Step:
         extra = [p for p in returned if p not in received]
         missing = [p for p in received if p not in returned]
         if extra and extra[0]:
-            raise ValueError(f"{NAME}: {extra[0]}: in the carry the step returned, not in the carry it received")
+            raise ValueError(
+                f"{NAME}: {extra[0]}: in the carry the step returned, not in the carry it received"
+            )
         if missing and missing[0]:
-            raise ValueError(f"{NAME}: {missing[0]}: in the carry the step received, not in the carry it returned")
-        raise ValueError(f"{NAME}: the structure of the carry the step returned is not that of the carry it received")
+            raise ValueError(
+                f"{NAME}: {missing[0]}: in the carry the step received, not in the carry it returned"
+            )
+        raise ValueError(
+            f"{NAME}: the structure of the carry the step returned is not that of the carry it received"
+        )
 
     def checked(self, x: Any, t: Type, path: str) -> Any:
         own = leaf_type(x) or (x.type if isinstance(x, Value) else None)
         where = f"{NAME}: {path}: " if path else f"{NAME}: "
         if own is None:
-            raise TypeError(f"{where}{describe(x)} in the carry the step returned, {t} in the carry it received")
+            raise TypeError(
+                f"{where}{describe(x)} in the carry the step returned, {t} in the carry it received"
+            )
         if own.shape != t.shape:
-            raise ValueError(f"{where}shape {list(own.shape)} in the carry the step returned, {list(t.shape)} in the carry it received")
+            raise ValueError(
+                f"{where}shape {list(own.shape)} in the carry the step returned, {list(t.shape)} in the carry it received"
+            )
         if own.dtype != t.dtype and not own.weak:
-            raise ValueError(f"{where}dtype {own.dtype} in the carry the step returned, {t.dtype} in the carry it received: cast with .astype, or start from that dtype")
+            raise ValueError(
+                f"{where}dtype {own.dtype} in the carry the step returned, {t.dtype} in the carry it received: cast with .astype, or start from that dtype"
+            )
         return cast(x, t.dtype)
 
 

@@ -109,7 +109,7 @@ class Literal:
             return f"bool:{str(bool(self.value)).lower()}"
         if self.type.dtype.kind in "iu":
             return f"{self.type.dtype}:{int(self.value)}"
-        bits = self.value.astype(self.type.dtype.newbyteorder(">")).tobytes()
+        bits = np.asarray(self.value).astype(self.type.dtype.newbyteorder(">")).tobytes()
         return f"{self.type.dtype}:0x{bits.hex()}"
 
 
@@ -146,9 +146,21 @@ class Stats:
 class Program:
     """Inputs, equations, outputs (atoms), and what was derived and compiled from them."""
 
-    __slots__ = ("__weakref__", "compiled", "derived", "equations", "inputs", "linear", "name", "outputs", "stats")
+    __slots__ = (
+        "__weakref__",
+        "compiled",
+        "derived",
+        "equations",
+        "inputs",
+        "linear",
+        "name",
+        "outputs",
+        "stats",
+    )
 
-    def __init__(self, inputs, equations, outputs, name: str = "", stats: Stats | None = None, linear: bool = False):
+    def __init__(
+        self, inputs, equations, outputs, name: str = "", stats: Stats | None = None, linear: bool = False
+    ):
         self.inputs: list[Var] = list(inputs)
         self.equations: list[Equation] = list(equations)
         self.outputs: list[Var] = list(outputs)

@@ -179,12 +179,7 @@ IDENTITIES = {("mul", 1.0), ("div", 1.0), ("sub", 0.0)}  # exact for every x, -0
 def simplified(primitive: Any, atoms: tuple, params: dict, made: dict) -> Any:
     """An earlier variable that equals the operation, or an equal (atoms, params), or None."""
     if primitive is map_:
-        if len(atoms) == 2 and isinstance(atoms[1], Literal) and not isinstance(atoms[0], Literal):
-            value = atoms[1].value
-            same = (params["op"], value) in IDENTITIES and not np.signbit(value.real)
-            if same and not atoms[0].type.weak:
-                return atoms[0]
-        return None
+        return unchanged(params["op"], atoms) if len(atoms) == 2 else None
     compose = getattr(primitive, "compose", None)
     if compose is None:
         return None
@@ -195,10 +190,25 @@ def simplified(primitive: Any, atoms: tuple, params: dict, made: dict) -> Any:
     if together is None:
         return None
     (source,) = inner.inputs
-    return source if primitive.type([source.type], together)[0] == source.type and primitive.idle(together, source.type) else (inner.inputs, together)
+    return (
+        source
+        if primitive.type([source.type], together)[0] == source.type and primitive.idle(together, source.type)
+        else (inner.inputs, together)
+    )
 
 
-def record(name: str, types: list[Type], f: Callable[[list], list], stats: Stats | None = None) -> tuple[Program, list]:
+def unchanged(op: str, atoms: tuple) -> Var | None:
+    """The operand that an operation with a neutral literal gives back."""
+    for k, (x, literal) in enumerate((atoms, atoms[::-1])):
+        if isinstance(literal, Literal) and not isinstance(x, Literal) and (k == 0 or op == "mul"):
+            if (op, literal.value) in IDENTITIES and not np.signbit(literal.value.real) and not x.type.weak:
+                return x
+    return None
+
+
+def record(
+    name: str, types: list[Type], f: Callable[[list], list], stats: Stats | None = None
+) -> tuple[Program, list]:
     """The program of `f` over values of `types`, and the values of enclosing levels it captured."""
     level = Trace(name)
     with opened(level):

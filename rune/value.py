@@ -29,12 +29,16 @@ class Tables:
     """What NumPy calls become.  Every function takes and gives plain arrays and values."""
 
     ufuncs: dict = dataclasses.field(default_factory=dict)  # np.ufunc -> f(*operands, **keywords)
-    ufunc_methods: dict = dataclasses.field(default_factory=dict)  # "reduce"... -> f(ufunc, *args, **keywords)
+    ufunc_methods: dict = dataclasses.field(
+        default_factory=dict
+    )  # "reduce"... -> f(ufunc, *args, **keywords)
     functions: dict = dataclasses.field(default_factory=dict)  # NumPy function -> f(*args, **keywords)
     methods: dict = dataclasses.field(default_factory=dict)  # name -> f(x, *args, **keywords)
     attributes: dict = dataclasses.field(default_factory=dict)  # name -> f(x)
     operators: dict = dataclasses.field(default_factory=dict)  # "__add__"... -> f(x, y)
-    views: set = dataclasses.field(default_factory=set)  # functions whose result is a view of their first argument
+    views: set = dataclasses.field(
+        default_factory=set
+    )  # functions whose result is a view of their first argument
     read_only: set = dataclasses.field(default_factory=set)  # those of them that may not be written
     getitem: Callable = None  # (x, index) -> value
     basic: Callable = None  # whether an index makes a view
@@ -67,7 +71,9 @@ class Traced:
     __array_priority__ = 1000.0
     __hash__ = None  # as an array's
 
-    def __init__(self, value: Value, base: Traced | None = None, move: Callable | None = None, writeable: bool = True):
+    def __init__(
+        self, value: Value, base: Traced | None = None, move: Callable | None = None, writeable: bool = True
+    ):
         self._value = value
         self._base = base
         self._move = move
@@ -238,7 +244,9 @@ class Traced:
         """Write all of `x`, under NumPy's casting rule for `out`."""
         dtype = np.asarray(x).dtype if not isinstance(x, Traced) else x.dtype
         if not np.can_cast(dtype, self.dtype, "same_kind"):
-            raise TypeError(f"Cannot cast ufunc output from dtype('{dtype}') to dtype('{self.dtype}') with casting rule 'same_kind'")
+            raise TypeError(
+                f"Cannot cast ufunc output from dtype('{dtype}') to dtype('{self.dtype}') with casting rule 'same_kind'"
+            )
         self[...] = x
 
     def _store(self, new: Any) -> None:
@@ -266,10 +274,15 @@ def call(f: Callable, args: tuple, keywords: dict) -> Any:
     result = f(*plain, **named)
     if f in tables.views and args and isinstance(args[0], Traced):
         more = tuple(plain[1:])
-        along = lambda k: (lambda v: f(v, *more, **named)) if k is None else (lambda v: f(v, *more, **named)[k])
+        along = lambda k: (
+            (lambda v: f(v, *more, **named)) if k is None else (lambda v: f(v, *more, **named)[k])
+        )
         writeable = f not in tables.read_only
         if isinstance(result, (list, tuple)):
-            parts = [view(args[0], r, along(k), writeable) if isinstance(r, Value) else r for k, r in enumerate(result)]
+            parts = [
+                view(args[0], r, along(k), writeable) if isinstance(r, Value) else r
+                for k, r in enumerate(result)
+            ]
             return type(result)(parts)
         if isinstance(result, Value) and result.type.shape:
             if result is args[0]._value and args[0]._base is None:
@@ -326,17 +339,19 @@ def _in_place(name: str) -> Callable:
             return result
         shape = result.shape
         if shape != self.shape:
-            raise ValueError(f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {shape}")
+            raise ValueError(
+                f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {shape}"
+            )
         self._assign(result)
         return self
 
     return apply
 
 
-BINARY = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
+BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
 for _name in BINARY:
     setattr(Traced, f"__{_name}__", _operator(f"__{_name}__"))
     setattr(Traced, f"__r{_name}__", _operator(f"__r{_name}__"))
     setattr(Traced, f"__i{_name}__", _in_place(f"__{_name}__"))
-for _name in "neg pos abs invert lt le eq ne gt ge divmod rdivmod round".split():
+for _name in ["neg", "pos", "abs", "invert", "lt", "le", "eq", "ne", "gt", "ge", "divmod", "rdivmod", "round"]:
     setattr(Traced, f"__{_name}__", _operator(f"__{_name}__"))

@@ -29,7 +29,9 @@ def vmap(f, in_axes=0, out_axes=0, *, axis_name=None, axis_size=None):
         moved, size = fronted(leaves, paths, axes, axis_size)
         level = Batch(NAME, size, axis_name)
         with opened(level):
-            inside = [x if axis is None else box(Lanes(level, x)) for x, axis in zip(moved, axes, strict=True)]
+            inside = [
+                x if axis is None else box(Lanes(level, x)) for x, axis in zip(moved, axes, strict=True)
+            ]
             result = f(*tree.build(inside), **keywords)
             found, out_tree = flatten(result)
             outs = axes_of(out_axes, result, len(found), "out_axes")
@@ -56,7 +58,9 @@ def axes_of(axes: Any, tree: Any, count: int, what: str = "in_axes") -> list:
             for k, (i, j) in enumerate(zip(a, x, strict=True)):
                 walk(i, j, f"{path}.{k}")
         else:
-            raise ValueError(f"{NAME}: {what}{path}: {describe(a)} does not fit the structure there: give an int, None, or the same structure")
+            raise ValueError(
+                f"{NAME}: {what}{path}: {describe(a)} does not fit the structure there: give an int, None, or the same structure"
+            )
 
     walk(axes, tree, "")
     return found
@@ -71,7 +75,9 @@ def fronted(leaves: list, paths: list[str], axes: list, size: int | None) -> tup
             continue
         t = leaf_type(x) or (x.type if isinstance(x, Value) else None)
         if t is None or not -t.ndim <= axis < t.ndim:
-            raise ValueError(f"{NAME}: {path}: {describe(x) if t is None else t} has no axis {axis} to map over: give None for it in in_axes")
+            raise ValueError(
+                f"{NAME}: {path}: {describe(x) if t is None else t} has no axis {axis} to map over: give None for it in in_axes"
+            )
         axis %= t.ndim
         rows = t.shape[axis]
         if size is None:
@@ -91,7 +97,9 @@ def placed(level: Batch, x: Any, axis: int | None) -> Any:
         return x  # a static leaf comes back as it is
     if axis is None:
         if level.owns(x):
-            raise ValueError(f"{NAME}: out_axes is None for a result that differs from lane to lane: give it an axis")
+            raise ValueError(
+                f"{NAME}: out_axes is None for a result that differs from lane to lane: give it an axis"
+            )
         return x
     stacked = level.spread(x)
     n = type_of(stacked).ndim

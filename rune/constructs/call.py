@@ -7,8 +7,6 @@ the linear rest is recorded as one call.
 
 from __future__ import annotations
 
-from typing import Any
-
 from rune import derive
 from rune.level import bind
 from rune.linear import Tangent
@@ -73,5 +71,3 @@ class Call(Primitive):
 
 
 call = Call()
-
-

@@ -61,7 +61,10 @@ class Scan(Primitive):
             results = run(step, [*carry, *(r[k] for r in rows), *captures])
             carry, outputs[k] = results[: len(carry)], results[len(carry) :]
         types = self.type([type_of(a) for a in args], params)[len(carry) :]
-        stacked = [np.stack([o[j] for o in outputs]) if n else np.zeros(t.shape, t.dtype) for j, t in enumerate(types)]
+        stacked = [
+            np.stack([o[j] for o in outputs]) if n else np.zeros(t.shape, t.dtype)
+            for j, t in enumerate(types)
+        ]
         return [*carry, *stacked]
 
     def jvp(self, primals, tangents, params):
@@ -85,7 +88,10 @@ class Scan(Primitive):
 
     def started(self, tangents, mask, primals):
         """Tangents of the masked arguments; one that only later steps have starts at zero."""
-        return [zeros(type_of(p)) if m and t is None else t for t, m, p in zip(tangents, mask, primals, strict=True)]
+        return [
+            zeros(type_of(p)) if m and t is None else t
+            for t, m, p in zip(tangents, mask, primals, strict=True)
+        ]
 
     def forward(self, primals, tangents, mask, params):
         step, c = params["step"], params["carries"]
@@ -122,18 +128,24 @@ class Scan(Primitive):
         # What the linear step reads: stacked values are rows of the linear loop, captures its captures.
         rows, captures, row_vars, capture_vars = [], [], [], []
         n_reads = len(halves.reads)
+        stacked = {"input": primals, "output": results, "stored": stacks}
         for (kind, k), v in zip(halves.reads, halves.linear.inputs[:n_reads], strict=True):
             if kind == "input" and k >= c + r:
                 captures.append(primals[k])
                 capture_vars.append(v)
+                continue
+            row_vars.append(v)
+            if kind == "previous":
+                carry, (place, at) = k
+                rows.append(delayed(stacked[place][at], primals[carry], params["reverse"]))
             else:
-                rows.append({"input": primals, "output": results, "stored": stacks}[kind][k])
-                row_vars.append(v)
+                rows.append(stacked[kind][k])
         moving = iter(halves.linear.inputs[n_reads:])
         carry_dt, row_dt, capture_dt = self.split([next(moving) if m else None for m in mask], params)
         only = lambda vs: [v for v in vs if v is not None]
         linear = halves.linear.rearranged(
-            [*only(carry_dt), *row_vars, *only(row_dt), *capture_vars, *only(capture_dt)], halves.linear.outputs
+            [*only(carry_dt), *row_vars, *only(row_dt), *capture_vars, *only(capture_dt)],
+            halves.linear.outputs,
         )
         linear = kept_as(step, ("linear loop", mask, c, r), linear)
         t_carry, t_rows, t_captures = map(only, self.split(self.started(tangents, mask, primals), params))
@@ -198,13 +210,19 @@ class Scan(Primitive):
                 a = swap_front(a)  # rows come first, lanes second
             ready.append(a)
         outs = bind(self, ready, {**params, "step": over})
-        outs = [swap_front(x) if p and k >= c else x for k, (x, p) in enumerate(zip(outs, present, strict=True))]
+        outs = [
+            swap_front(x) if p and k >= c else x for k, (x, p) in enumerate(zip(outs, present, strict=True))
+        ]
         return outs, list(present)
 
     def lower(self, e):
         p = e.params
         block = lower(p["step"], "step")
-        return [nest.Loop(e.outputs, e.inputs, block, p["carries"], p["rows"], p["length"], p["reverse"], p["kept"])]
+        return [
+            nest.Loop(
+                e.outputs, e.inputs, block, p["carries"], p["rows"], p["length"], p["reverse"], p["kept"]
+            )
+        ]
 
     def show(self, e, name):
         carry, rows, captures = self.split(e.inputs, e.params)
@@ -231,6 +249,15 @@ def settled(mask: tuple, carries: int, present: Any) -> tuple:
 def kept_as(step: Program, key: tuple, derived: Program) -> Program:
     """A rearranged derivation, kept with the step so that equal derivations are one program."""
     return step.derived.setdefault(key, derived)
+
+
+def delayed(after: Any, init: Any, reverse: bool) -> Any:
+    """The carry each step received, from what each step gave out and the first one."""
+    t = type_of(after)
+    first = movement.reshape(init, (1, *t.shape[1:]))
+    if reverse:
+        return movement.concatenate([movement.part(after, 0, 1, t.shape[0]), first], 0)
+    return movement.concatenate([first, movement.part(after, 0, 0, t.shape[0] - 1)], 0)
 
 
 def swap_front(x: Any) -> Any:

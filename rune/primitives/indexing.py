@@ -153,7 +153,10 @@ class Scatter(Linear):
         own = np.arange(int(np.prod(K))).reshape(K)
         n = len(indices)
         if all(not isinstance(i, Value) for i in indices):
-            flat = np.ravel_multi_index([np.where(i < 0, i + m, i) for i, m in zip(indices, target.shape, strict=False)], target.shape[:n])
+            flat = np.ravel_multi_index(
+                [np.where(i < 0, i + m, i) for i, m in zip(indices, target.shape, strict=False)],
+                target.shape[:n],
+            )
             if np.unique(flat).size == flat.size:
                 return ct
         board = np.full(target.shape[:n], -1)

@@ -18,7 +18,7 @@ from rune.level import bind
 from rune.native import nest
 from rune.primitives import movement
 from rune.primitives.contract import matmul, swap
-from rune.primitives.primitive import Primitive, Unknown
+from rune.primitives.primitive import Primitive
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
 
@@ -142,7 +142,10 @@ class Cholesky(Primitive):
         dtype = type_of(da).dtype
         low = np.tril(np.ones((n, n), dtype), -1)
         lower = e.mul(da, low)
-        change = e.add(e.add(lower, e.conj(swap(lower)) if dtype.kind == "c" else swap(lower)), e.mul(da, np.eye(n, dtype=dtype)))
+        change = e.add(
+            e.add(lower, e.conj(swap(lower)) if dtype.kind == "c" else swap(lower)),
+            e.mul(da, np.eye(n, dtype=dtype)),
+        )
         # P = L^-1 dA L^-H, dL = L * (lower half of P, its diagonal halved)
         p = triangular_solve(l, change, lower=True, transpose=False)
         p = triangular_solve(l, conjugate_transpose(p), lower=True, transpose=False)
@@ -218,7 +221,8 @@ lu_, solve_, cholesky_, triangular_solve_ = LU(), Solve(), Cholesky(), Triangula
 
 def stack(size: int, args: list, mapped: list[bool]) -> list:
     return [
-        a if m else movement.broadcast(a, (size, *type_of(a).shape)) for a, m in zip(args, mapped, strict=True)
+        a if m else movement.broadcast(a, (size, *type_of(a).shape))
+        for a, m in zip(args, mapped, strict=True)
     ]
 
 

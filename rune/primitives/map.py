@@ -15,7 +15,7 @@ import numpy as np
 from rune.level import Value, bind
 from rune.native import nest
 from rune.primitives import movement, reduce
-from rune.primitives.primitive import Primitive, Unknown, show_operands, zeros
+from rune.primitives.primitive import Primitive, Unknown, show_operands
 from rune.primitives.scalar import TABLE, Row
 from rune.program import Literal, Type, type_of
 

@@ -173,7 +173,9 @@ class Slice(Movement):
         steps = tuple(t * u for t, u in zip(by, outer["steps"], strict=True))
         starts = move(outer["starts"])
         spans = zip(starts, outer["starts"], outer["stops"], outer["steps"], steps, strict=True)
-        stops = tuple(a + (len(range(o, p, q)) - 1) * t + 1 if len(range(o, p, q)) else a for a, o, p, q, t in spans)
+        stops = tuple(
+            a + (len(range(o, p, q)) - 1) * t + 1 if len(range(o, p, q)) else a for a, o, p, q, t in spans
+        )
         return {"starts": starts, "stops": stops, "steps": steps}
 
     def idle(self, params, type):
@@ -210,7 +212,10 @@ class Flip(Movement):
         return {"axes": tuple(a + 1 for a in params["axes"])}
 
     def at(self, i, source, out, params):
-        return tuple(n - 1 - k if a in params["axes"] else k for a, (k, n) in enumerate(zip(i, source.shape, strict=True)))
+        return tuple(
+            n - 1 - k if a in params["axes"] else k
+            for a, (k, n) in enumerate(zip(i, source.shape, strict=True))
+        )
 
     def details(self, params):
         return f"over {list(params['axes'])}"
@@ -239,7 +244,9 @@ class Concatenate(Linear):
         return found
 
     def batch(self, size, args, mapped, params):
-        args = [a if m else broadcast(a, (size, *type_of(a).shape)) for a, m in zip(args, mapped, strict=True)]
+        args = [
+            a if m else broadcast(a, (size, *type_of(a).shape)) for a, m in zip(args, mapped, strict=True)
+        ]
         return bind(self, args, {"axis": params["axis"] + 1}), [True]
 
     def lower(self, e):
@@ -281,12 +288,16 @@ class Update(Linear):
             if params["op"] == "set":
                 to_target = update(ct, zeros(type_of(updates)), starts, steps)
         if isinstance(updates, Unknown):
-            stops = tuple(s + (n - 1) * t + 1 if n else s for n, s, t in zip(shape, starts, steps, strict=True))
+            stops = tuple(
+                s + (n - 1) * t + 1 if n else s for n, s, t in zip(shape, starts, steps, strict=True)
+            )
             to_updates = slice_(ct, starts, stops, steps)
         return [to_target, to_updates]
 
     def batch(self, size, args, mapped, params):
-        args = [a if m else broadcast(a, (size, *type_of(a).shape)) for a, m in zip(args, mapped, strict=True)]
+        args = [
+            a if m else broadcast(a, (size, *type_of(a).shape)) for a, m in zip(args, mapped, strict=True)
+        ]
         starts, steps = (0, *params["starts"]), (1, *params["steps"])
         return bind(self, args, {**params, "starts": starts, "steps": steps}), [True]
 

@@ -170,7 +170,9 @@ def last(x: Any, axis: int) -> Any:
 def shifted(x: Any, axis: int, by: int, fill: float) -> Any:
     """`x` moved `by` places up along `axis`, `fill` where nothing comes from."""
     t = type_of(x)
-    head = movement.full(tuple(by if k == axis else n for k, n in enumerate(t.shape)), np.asarray(fill, t.dtype))
+    head = movement.full(
+        tuple(by if k == axis else n for k, n in enumerate(t.shape)), np.asarray(fill, t.dtype)
+    )
     return movement.concatenate([head, movement.part(x, axis, 0, t.shape[axis] - by)], axis)
 
 

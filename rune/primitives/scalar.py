@@ -213,7 +213,13 @@ LN2, LN10 = math.log(2.0), math.log(10.0)
 
 # arithmetic
 row("add", np.add, linear="all", tangent=_add_tangent, back=lambda k, ct, args, p: ct)
-row("sub", np.subtract, linear="all", tangent=_sub_tangent, back=lambda k, ct, a, p: ct if k == 0 else e.neg(ct))
+row(
+    "sub",
+    np.subtract,
+    linear="all",
+    tangent=_sub_tangent,
+    back=lambda k, ct, a, p: ct if k == 0 else e.neg(ct),
+)
 row("mul", np.multiply, lambda x, y, o: y, lambda x, y, o: x, linear="each", back=_mul_back)
 row("div", np.divide, linear="0", tangent=_div_tangent, back=lambda k, ct, args, p: e.div(ct, args[1]))
 row("neg", np.negative, linear="all", tangent=_same("neg"), back=lambda k, ct, args, p: e.neg(ct))
@@ -291,7 +297,13 @@ row("select", np.where, linear="12", tangent=_select_tangent, back=_select_back)
 row("cast", None, linear="all", tangent=_cast_tangent, back=_cast_back)
 row("conj", np.conjugate, linear="all", tangent=_same("conj"), back=lambda k, ct, args, p: e.conj(ct))
 row("real", np.real, linear="all", tangent=_same("real"), back=lambda k, ct, args, p: _from_real(ct, args[0]))
-row("imag", np.imag, linear="all", tangent=_same("imag"), back=lambda k, ct, args, p: e.complex(_zero(ct), e.neg(ct)))
+row(
+    "imag",
+    np.imag,
+    linear="all",
+    tangent=_same("imag"),
+    back=lambda k, ct, args, p: e.complex(_zero(ct), e.neg(ct)),
+)
 row(
     "complex",
     lambda re, im: re + 1j * im,

@@ -1,0 +1,33 @@
+"""Moving a value between levels by hand: into the innermost transformation, and out of differentiation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rune.jvp import Forward
+from rune.level import Value, innermost
+from rune.structure import flatten
+from rune.value import Traced, box, raw
+
+__all__ = ["asarray", "detach"]
+
+
+def asarray(x):
+    level = innermost()
+    if level is None:
+        return np.asarray(x)
+    return box(level.lift(raw(x) if isinstance(x, Traced) else np.array(x)))
+
+
+def detach(x):
+    found, tree = flatten(x)
+    if not any(isinstance(leaf, Traced) for leaf in found):
+        return x
+
+    def stripped(leaf):
+        value = raw(leaf)
+        while isinstance(value, Value) and isinstance(value.level, Forward):
+            value = value.primal
+        return box(value)
+
+    return tree.build([stripped(leaf) for leaf in found])
