@@ -1,0 +1,581 @@
+"""A block becomes code: scalars where values are small, nests of loops elsewhere.
+
+`Emission` walks the stages of a block's plan.  Results are written once, straight to where they are
+wanted (the call's outputs, a row of a loop's stacked output, a loop's carry).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+
+from rune.program import Literal
+
+from . import contract, library, loops, math, nest, scatter
+from .function import SIZE
+from .index import Value
+from .plan import SMALL_IN_LOOP, Plan, size
+from .source import (
+    Buffer, Computed, Read, Scalar, Small, Source, broadcast_index, combine, first_extreme, identity, row_major, wide,
+)  # fmt: skip
+
+OUTLINE = 128  # iterations from which a nest of the main function is a function of its own
+OUTLINE_IN_LOOP = 1024
+STACK = 2048  # bytes up to which a temporary of a loop's step lives on the stack
+BLOCKED = 4096  # terms that a float sum adds in one run before it starts a partial sum
+UNROLL = 4  # trailing axes up to this length are unrolled
+
+
+class Emission:
+    def __init__(self, unit, block, sources: dict, targets: list, in_loop: bool):
+        self.unit, self.block, self.in_loop = unit, block, in_loop
+        self.sources: dict = dict(sources)
+        self.literals: dict = {}
+        self.targets = targets
+        self.plan = Plan(block, in_loop)
+        self.home: dict = {}  # output variable -> the target that it is computed into
+        self.mutable: set = set()  # variables whose storage the block may overwrite
+        self.scratch: list = []
+        self.owned: dict = {}  # variable -> workspace offset, given back after its last use
+        self.depth = len(unit.fn.scopes) - 1
+        self.fn = unit.fn
+        for v, target in zip(block.outputs, targets, strict=True):
+            if target is not None and v in self.plan.form_of and v not in self.home:
+                self.home[v] = target
+
+    # sources and storage ------------------------------------------------------------------------
+
+    def source(self, x) -> Source:
+        if isinstance(x, Literal):
+            s = self.literals.get(id(x))
+            if s is None:
+                s = self.literals[id(x)] = Scalar(math.constant(x.value, math.kind_of(x.type.dtype)))
+            return s
+        s = self.sources.get(x)
+        if s is None:
+            s = self.sources[x] = self.computed(x)
+        return s
+
+    def computed(self, x) -> Source:
+        form = self.plan.form_of[x]
+        return Lazy(self, form, x)
+
+    def storage(self, v, shape=None, kind=None) -> Buffer:
+        """Where a root is written: its target, the stack, or the workspace."""
+        target = self.home.get(v)
+        if target is not None:
+            return target
+        kind = kind or math.kind_of(v.type.dtype)
+        shape = v.type.shape if shape is None else shape
+        b = self.temporary(kind, shape)
+        if b.place is not None:
+            self.owned.setdefault(v, []).append(b.place)
+        self.mutable.add(v)
+        return b
+
+    def loop_limit(self, v) -> bool:
+        """Whether a loop carries a value in registers."""
+        return size(v.type.shape) <= SMALL_IN_LOOP
+
+    def temporary(self, kind, shape) -> Buffer:
+        bytes = SIZE[kind] * size(shape)
+        fn = self.unit.fn
+        if bytes <= (STACK if self.in_loop else 512):
+            base = fn.alloca(kind, max(size(shape), 1))
+            if base is not None:
+                b = Buffer(base, kind, shape, depth=self.depth if fn is self.fn else 0)
+                b.where = "stack"
+                return b
+        return self.in_workspace(kind, shape)
+
+    def in_workspace(self, kind, shape) -> Buffer:
+        fn = self.unit.fn
+        place = self.unit.workspace.take(SIZE[kind] * size(shape))
+        ws = self.unit.workspace_pointer
+        base = fn.put(f"getelementptr i8, ptr {fn.name_of(ws)}, i64 {place}", "p", ws)
+        b = Buffer(base, kind, shape, depth=self.depth if fn is self.fn else 0)
+        b.place = place
+        return b
+
+    def release(self, v) -> None:
+        for place in self.owned.pop(v, ()):
+            self.unit.workspace.give(place)
+
+    def in_memory(self, x) -> Buffer:
+        """A buffer that holds a value, made where there is none."""
+        s = self.source(x) if not isinstance(x, Source) else x
+        return self.buffer_of(s)
+
+    def buffer_of(self, s: Source) -> Buffer:
+        if isinstance(s, Buffer):
+            return s
+        if isinstance(s, Small):
+            return s.buffer(self.unit)
+        view = strided(self.unit, s)
+        if view is not None:
+            return view
+        b = self.temporary(s.kind, s.shape)
+        self.fill(b, s)
+        if b.place is not None:
+            self.owned.setdefault(id(b), []).append(b.place)
+            self.scratch.append(id(b))
+        return b
+
+    # the block ----------------------------------------------------------------------------------
+
+    def run(self) -> list[Source]:
+        unit = self.unit
+        base, unit.fn.base = unit.fn.base, self.depth
+        for stage in self.plan.stages:
+            self.scratch: list = []
+            if stage.kind == "small":
+                self.small(stage.forms[0])
+            elif stage.kind == "nest":
+                self.nest(stage)
+            else:
+                FORMS[type(stage.forms[0])](self, stage.forms[0], stage)
+            for key in self.scratch:
+                self.release(key)
+            for v in stage.last:
+                self.release(v)
+        results = [self.source(v) for v in self.block.outputs]
+        for v, target, s in zip(self.block.outputs, self.targets, results, strict=True):
+            if target is None or (self.home.get(v) is target and s is target):
+                continue
+            self.fill(target, s)
+        for v in list(self.owned):
+            if v not in self.block.outputs or all(t is not None for t in self.targets):
+                self.release(v)
+        unit.fn.base = base
+        return results
+
+    def small(self, form) -> None:
+        """A few elements, computed here."""
+        v = form.outs[0]
+        s = Lazy(self, form, v)
+        shape = v.type.shape
+        values = [self.unit.element(s, at) for at in itertools.product(*map(range, shape))]
+        self.sources[v] = Small(shape, math.kind_of(v.type.dtype), values, self.depth)
+
+    # nests --------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def kernel(self, work: int, name: str = "nest"):
+        """A function of its own for a large nest; a small one stays where it is."""
+        unit = self.unit
+        if work < (OUTLINE_IN_LOOP if self.in_loop else OUTLINE) or unit.fn.name.startswith("nest"):
+            yield
+            return
+        with unit.function(unit.kernel_name(name)):
+            yield
+
+    def fill(self, target: Buffer, s: Source) -> None:
+        """Writes all elements of a source to memory."""
+        if size(target.shape) <= 16 and (isinstance(s, (Small, Scalar)) or target.size == 1):
+            for at in itertools.product(*map(range, target.shape)):
+                target.store(self.unit, at, math.cast(self.unit.fn, self.unit.element(s, broadcast_index(s, at)), target.kind))
+            return
+        with self.kernel(size(target.shape), "nest_fill"):
+            self.loops(target.shape, [Store(target, s)])
+
+    def nest(self, stage) -> None:
+        unit = self.unit
+        sinks, results = [], []
+        for form in stage.forms:
+            v = form.outs[0]
+            target = self.storage(v)
+            if isinstance(form, nest.Reduce):
+                sinks.append(Fold(target, self.source(form.inputs[0]), form))
+            else:
+                s = Lazy(self, form, v)
+                self.sources[v] = s
+                sinks.append(Store(target, s))
+            results.append((v, target))
+        unit.report.kernel(stage, self.plan)
+        with self.kernel(size(stage.space)):
+            self.loops(stage.space, sinks)
+        for v, target in results:
+            self.sources[v] = target
+
+    def loops(self, space, sinks) -> None:
+        """One nest of loops over a space that computes all the sinks."""
+        unit = self.unit
+        if size(space) == 0:
+            for s in sinks:
+                if isinstance(s, Fold):
+                    s.clear(self)
+            return
+        if len(space) > 1 and all(s.collapses(space) for s in sinks):
+            # one loop: the last component of the index runs over all elements
+            for s in sinks:
+                s.flat = True
+            Walk(self, (1,) * (len(space) - 1) + (size(space),), sinks).run()
+            return
+        for s in sinks:
+            if isinstance(s, Fold):
+                s.prepare(self, space)
+        Walk(self, space, sinks).run()
+        del unit
+
+
+class Lazy(Computed):
+    """A form computed where it is read, with the block's sources as they are at that moment."""
+
+    def __init__(self, emission, form, v):
+        self.emission = emission
+        self.form = form
+        self.shape = v.type.shape
+        self.kind = math.kind_of(v.type.dtype)
+
+    @property
+    def inputs(self):
+        return [self.emission.source(x) for x in self.form.inputs]
+
+
+def collapsible(s: Source, space) -> bool:
+    """Whether an element at a flat position can be read by that position alone."""
+    if s.size == 1:
+        return True
+    if s.shape != space:
+        return False
+    if isinstance(s, Buffer):
+        return s.contiguous
+    if isinstance(s, Computed) and isinstance(s.form, nest.Elementwise):
+        return all(collapsible(x, space) for x in s.inputs)
+    return False
+
+
+class Store:
+    """A sink that writes each element."""
+
+    flat = False
+
+    def __init__(self, target, source):
+        self.target, self.source = target, source
+
+    def collapses(self, space) -> bool:
+        return self.target.contiguous and collapsible(self.source, space)
+
+    def value(self, unit, index) -> Value:
+        v = unit.element(self.source, broadcast_index(self.source, index))
+        return math.cast(unit.fn, v, self.target.kind)
+
+    def take(self, unit, index, v: Value) -> None:
+        self.target.store(unit, index, v)
+
+
+class Fold:
+    """A sink that reduces: in a register over the innermost axes, in memory over others."""
+
+    flat = False
+
+    def __init__(self, target, source, form):
+        self.target, self.source, self.form = target, source, form
+        self.op = form.op
+        self.kind = "b1" if form.op in ("any", "all") else wide(target.kind)
+        self.axes = set(form.axes)
+        self.shape = source.shape
+        self.cells: list = []
+        self.memory = target
+
+    def collapses(self, space) -> bool:
+        return len(self.axes) == len(space) and collapsible(self.source, space)
+
+    def suffix(self, ndim) -> int:
+        """The first of the innermost axes that are all reduced."""
+        d = ndim
+        while d > 0 and (self.flat or d - 1 in self.axes):
+            d -= 1
+        return d
+
+    def prepare(self, emission, space) -> None:
+        """Memory that is added to must start from the identity."""
+        start = self.suffix(len(space))
+        self.in_memory = any(d < start for d in self.axes)
+        if not self.in_memory:
+            return
+        if self.kind != self.target.kind:
+            self.memory = emission.temporary(self.kind, self.target.shape)
+            if self.memory.place is not None:
+                emission.owned.setdefault(id(self.memory), []).append(self.memory.place)
+                emission.scratch.append(id(self.memory))
+        emission.loops(self.target.shape, [Store(self.memory, Scalar(identity(self.op, self.kind)))])
+
+    def clear(self, emission) -> None:
+        x = math.cast(emission.unit.fn, identity(self.op, self.kind), self.target.kind)
+        emission.loops(self.target.shape, [Store(self.target, Scalar(x))])
+
+    def value(self, unit, index) -> Value:
+        return math.cast(unit.fn, unit.element(self.source, index), self.kind)
+
+    def take(self, unit, index, v: Value) -> None:
+        fn = unit.fn
+        if self.cells:
+            cell = self.cells[-1]
+            old = cell.load(unit, cell.base, None)
+            cell.store_flat(unit, 0, combine(fn, self.op, old, v, free=True))
+        else:
+            self.add_to_memory(unit, index, v)
+
+    def add_to_memory(self, unit, index, v) -> None:
+        at = tuple(i for d, i in enumerate(index) if d not in self.axes)
+        p, _ = self.memory.address(unit, at)
+        old = self.memory.load(unit, p, None)
+        self.memory.store_at(unit, p, combine(unit.fn, self.op, old, v))
+
+    def open(self, unit) -> None:
+        cell = Buffer(unit.fn.alloca(self.kind, 1), self.kind, (), maybe_product=False)
+        cell.store_flat(unit, 0, identity(self.op, self.kind))
+        self.cells.append(cell)
+
+    def close(self, unit, index) -> None:
+        cell = self.cells.pop()
+        total = cell.load(unit, cell.base, None)
+        if self.cells:
+            outer = self.cells[-1]
+            old = outer.load(unit, outer.base, None)
+            outer.store_flat(unit, 0, combine(unit.fn, self.op, old, total))
+        elif not self.flat and self.in_memory:
+            self.add_to_memory(unit, index, total)
+        else:
+            at = () if self.flat else tuple(i for d, i in enumerate(index) if d not in self.axes)
+            at = (0,) * len(self.target.shape) if self.flat else at
+            self.target.store(unit, at, math.cast(unit.fn, total, self.target.kind))
+
+    def finish(self, emission) -> None:
+        if self.memory is not self.target:
+            emission.loops(self.target.shape, [Store(self.target, self.memory)])
+
+
+class Walk:
+    """The recursion over the axes of one nest."""
+
+    def __init__(self, emission, space, sinks):
+        self.emission, self.unit, self.space, self.sinks = emission, emission.unit, space, sinks
+        self.folds = [s for s in sinks if isinstance(s, Fold)]
+        self.unrolled = len(space)
+        flat = any(s.flat for s in sinks)
+        work = 1
+        while self.unrolled > 0 and not flat and space[self.unrolled - 1] <= UNROLL:
+            work *= space[self.unrolled - 1]
+            if work > 16:
+                break
+            self.unrolled -= 1
+        self.inner = max((d for d in range(self.unrolled) if space[d] > 1), default=-1)
+
+    def run(self) -> None:
+        self.axis(0, ())
+        for f in self.folds:
+            f.finish(self.emission)
+
+    def axis(self, d, index) -> None:
+        opened = []
+        for f in self.folds:
+            start = f.suffix(len(self.space))
+            if d == start and start < len(self.space) and not f.cells:
+                f.open(self.unit)
+                opened.append(f)
+            elif d > start and f.cells and d < self.unrolled and f.op == "sum" and self.space[d] >= 64:
+                f.open(self.unit)
+                opened.append(f)
+        if d == len(self.space):
+            self.leaf(index)
+        elif d >= self.unrolled:
+            for k in range(self.space[d]):
+                self.axis(d + 1, (*index, k))
+        else:
+            self.loop(d, index)
+        for f in opened:
+            f.close(self.unit, index)
+
+    def loop(self, d, index) -> None:
+        n = self.space[d]
+        summing = [f for f in self.folds if f.cells and f.op in ("sum", "prod") and f.kind[0] in "fc"]
+        if d != self.inner or n <= BLOCKED or not summing:
+            with self.unit.fn.loop(n) as i:
+                self.axis(d + 1, (*index, i))
+            return
+        chunk = next((c for c in range(BLOCKED, 1023, -8) if n % c == 0), 2048)
+        with self.unit.fn.loop(n // chunk) as c:
+            for f in summing:
+                f.open(self.unit)
+            with self.unit.fn.loop(chunk) as i:
+                self.axis(d + 1, (*index, c * chunk + i))
+            for f in summing:
+                f.close(self.unit, index)
+        if n % chunk:
+            for f in summing:
+                f.open(self.unit)
+            with self.unit.fn.loop(n % chunk) as i:
+                self.axis(d + 1, (*index, i + n // chunk * chunk))
+            for f in summing:
+                f.close(self.unit, index)
+
+    def leaf(self, index) -> None:
+        values = [s.value(self.unit, index) for s in self.sinks]
+        for s, v in zip(self.sinks, values, strict=True):
+            s.take(self.unit, index, v)
+
+
+# views ----------------------------------------------------------------------------------------
+
+
+def strided(unit, s: Source) -> Buffer | None:
+    """A source as a strided buffer, where it is a chain of affine views of one."""
+    if isinstance(s, Buffer):
+        return s if s.byte_strides is None else None
+    if isinstance(s, Small):
+        return s.buffer(unit)
+    from .source import Row
+
+    if isinstance(s, Row):
+        inner = strided(unit, s.source)
+        return inner.row(s.r, s.shape) if inner is not None else None
+    if isinstance(s, Computed) and isinstance(s.form, nest.Index):
+        view = nest_view(s.form)
+        if view is None:
+            return None
+        k, start, steps = view
+        inner = strided(unit, s.inputs[k])
+        if inner is None:
+            return None
+        offset = inner.offset
+        for i, stride in zip(start, inner.strides, strict=True):
+            offset = offset + i * stride
+        strides = tuple(sum(c * x for c, x in zip(row, inner.strides, strict=True)) for row in steps)
+        b = Buffer(inner.base, inner.kind, s.shape, strides, offset, inner.depth)
+        b.where, b.maybe_product = inner.where, inner.maybe_product
+        return b
+    return None
+
+
+def nest_view(form: nest.Index):
+    from .view import view_of
+
+    return view_of(form)
+
+
+# forms that are stages of their own -------------------------------------------------------------
+
+
+def constant(e: Emission, form, stage) -> None:
+    import numpy as np
+
+    unit, fn = e.unit, e.unit.fn
+    v = form.outs[0]
+    array = np.asarray(form.value)
+    slot = unit.extern(("constant", id(form.value)), ("array", np.require(array, v.type.dtype, ["C", "A"])))
+    e.sources[v] = Buffer(unit.load_extern(fn, slot), math.kind_of(v.type.dtype), v.type.shape, maybe_product=False)
+
+
+def concatenate(e: Emission, form, stage) -> None:
+    v = form.outs[0]
+    target = e.storage(v)
+    start = 0
+    with e.kernel(target.size, "nest_concatenate"):
+        for x in form.inputs:
+            shape = x.type.shape
+            offset = target.offset + start * target.strides[form.axis]
+            piece = Buffer(target.base, target.kind, shape, target.strides, offset, target.depth)
+            e.loops(shape, [Store(piece, e.source(x))])
+            start += shape[form.axis]
+    e.sources[v] = target
+
+
+def accumulate(e: Emission, form, stage) -> None:
+    """Running sums and the like; sequential along the axis, vectorised across the others."""
+    unit = e.unit
+    v = form.outs[0]
+    target = e.storage(v)
+    s = e.source(form.inputs[0])
+    shape, axis, n = target.shape, form.axis, target.shape[form.axis]
+    kind = wide(target.kind)
+    with e.kernel(target.size, "nest_accumulate"):
+        fn = unit.fn
+        if target.size:
+            outer, inner = shape[:axis], shape[axis + 1 :]
+            with loop_over(fn, outer) as at:
+                if size(inner) == 1:
+                    cell = Buffer(fn.alloca(kind, 1), kind, (), maybe_product=False)
+                    cell.store_flat(unit, 0, identity(form.op, kind))
+                    with fn.loop(n) as k:
+                        i = (n - 1) - k if form.reverse else k
+                        index = (*at, i, *(0 for _ in inner))
+                        x = math.cast(fn, unit.element(s, index), kind)
+                        new = combine(fn, form.op, cell.load(unit, cell.base, None), x)
+                        cell.store_flat(unit, 0, new)
+                        target.store(unit, index, math.cast(fn, new, target.kind))
+                else:
+                    first = n - 1 if form.reverse else 0
+                    with loop_over(fn, inner) as rest:
+                        index = (*at, first, *rest)
+                        target.store(unit, index, math.cast(fn, unit.element(s, index), target.kind))
+                    if n > 1:
+                        with fn.loop(n - 1) as k:
+                            i = (n - 2) - k if form.reverse else k + 1
+                            before = i + 1 if form.reverse else i - 1
+                            with loop_over(fn, inner) as rest:
+                                x = math.cast(fn, unit.element(s, (*at, i, *rest)), kind)
+                                p, _ = target.address(unit, (*at, before, *rest))
+                                old = math.cast(fn, target.load(unit, p, None), kind)
+                                new = combine(fn, form.op, old, x)
+                                target.store(unit, (*at, i, *rest), math.cast(fn, new, target.kind))
+    e.sources[v] = target
+
+
+@contextlib.contextmanager
+def loop_over(fn, shape):
+    with contextlib.ExitStack() as stack:
+        yield tuple(stack.enter_context(fn.loop(n)) for n in shape)
+
+
+def arg_reduce(e: Emission, form, stage) -> None:
+    """argmax and argmin, and reductions of nothing."""
+    unit = e.unit
+    v = form.outs[0]
+    target = e.storage(v)
+    s = e.source(form.inputs[0])
+    e.sources[v] = target
+    if s.size == 0:
+        if target.size:
+            Fold(target, s, form).clear(e)
+        return
+    axes = sorted(form.axes)
+    with e.kernel(s.size, "nest_arg"):
+        fn = unit.fn
+        with loop_over(fn, target.shape) as at:
+            best = Buffer(fn.alloca(s.kind, 1), s.kind, (), maybe_product=False)
+            place = Buffer(fn.alloca("i8", 1), "i8", ())
+
+            def index_at(ks, at=at):
+                ks, rest = iter(ks), iter(at)
+                return tuple(next(ks) if d in axes else next(rest) for d in range(len(s.shape)))
+
+            best.store_flat(unit, 0, unit.element(s, index_at([0] * len(axes))))
+            place.store_flat(unit, 0, math.constant(0, "i8"))
+            with loop_over(fn, [s.shape[d] for d in axes]) as ks:
+                x = unit.element(s, index_at(ks))
+                flat = sum(k * w for k, w in zip(ks, row_major([s.shape[d] for d in axes]), strict=True))
+                old = best.load(unit, best.base, None)
+                better = first_extreme(fn, form.op, old, x)
+                best.store_flat(unit, 0, math.select(fn, better, x, old))
+                i = fn.index(flat)
+                i = Value(i.name, "i8", i.depth, i.fn)
+                place.store_flat(unit, 0, math.select(fn, better, i, place.load(unit, place.base, None)))
+            target.store(unit, at, math.cast(fn, place.load(unit, place.base, None), target.kind))
+
+
+FORMS = {
+    nest.Constant: constant,
+    nest.Concatenate: concatenate,
+    nest.Accumulate: accumulate,
+    nest.Reduce: arg_reduce,
+    nest.Contract: contract.contract,
+    nest.Update: scatter.update,
+    nest.Scatter: scatter.scatter,
+    nest.Loop: loops.loop,
+    nest.Library: library.library,
+    nest.Host: library.host,
+}
+
+__all__ = ["Emission", "Read", "Store", "loop_over"]

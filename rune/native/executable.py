@@ -1,0 +1,206 @@
+"""A compiled program that can be called, and how it is compiled.
+
+The native function is `i32 main(args, outs, workspace, externs, status)`: tables of array objects,
+the call's own workspace, the table of externs and eight words of status.  `main` reads data
+pointers (and strides, where the layout asks for them) out of the array objects.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+
+import numpy as np
+
+from . import jit, math
+from .emit import Emission
+from .index import Value
+from .report import Report
+from .source import Buffer
+from .unit import HOST, INDEX, NOT_POSITIVE, SINGULAR, STATUS, Unit
+
+DATA, STRIDES = 16, 40  # bytes into NumPy's array object (its C API fixes them)
+KEEP = 64 << 20  # a workspace up to this many bytes is kept between calls
+
+
+def layout_of(array) -> str | None:
+    """ "C", "S" (strides read at run time), or None where the array must be copied first."""
+    flags = array.flags
+    if not (flags.aligned and array.dtype.isnative):
+        return None
+    return "C" if flags.c_contiguous else "S"
+
+
+def compile(block, layouts, name: str = "main") -> Executable:
+    """Native code for a block, for one layout ("C" or "S") of each input."""
+    with jit.LOCK:
+        jit.target()
+        unit = emit(block, layouts, name)
+        text = unit.text()
+        module = jit.optimise(text)
+        obj = jit.target().machine.emit_object(module)
+        tracker = jit.link(obj, name)
+        module.close()
+    return Executable(unit, text, obj, tracker, block)
+
+
+def emit(block, layouts, name: str) -> Unit:
+    unit = Unit(name)
+    unit.report = Report(name)
+    with entry(unit) as fn:
+        args, outs = (Value(n, "p", 0, fn) for n in ("%args", "%outs"))
+        unit.workspace_pointer = Value("%workspace", "p", 0, fn)
+        unit.externs_pointer = Value("%externs", "p", 0, fn)
+        unit.status = Value("%status", "p", 0, fn)
+
+        def field(table, k, offset):
+            p = fn.put(f"getelementptr ptr, ptr {table.name}, i64 {k}", "p", table)
+            obj = fn.put(f"load ptr, ptr {p.name}", "p", p)
+            q = fn.put(f"getelementptr i8, ptr {obj.name}, i64 {offset}", "p", obj)
+            return fn.put(f"load ptr, ptr {q.name}", "p", q)
+
+        sources = {}
+        for k, (v, layout) in enumerate(zip(block.inputs, layouts, strict=True)):
+            base = field(args, k, DATA)
+            strides = None
+            if layout == "S" and v.type.shape:
+                table = field(args, k, STRIDES)
+                strides = []
+                for d in range(len(v.type.shape)):
+                    p = fn.put(f"getelementptr i64, ptr {table.name}, i64 {d}", "p", table)
+                    strides.append(fn.put(f"load i64, ptr {p.name}", "i8", p))
+            b = Buffer(base, math.kind_of(v.type.dtype), v.type.shape, byte_strides=strides, maybe_product=False)
+            b.where = "argument"
+            sources[v] = b
+        targets = [
+            Buffer(field(outs, k, DATA), math.kind_of(v.type.dtype), v.type.shape) for k, v in enumerate(block.outputs)
+        ]
+        Emission(unit, block, sources, targets, False).run()
+    unit.report.workspace = unit.workspace.end
+    return unit
+
+
+class entry:
+    """The main function of a unit."""
+
+    def __init__(self, unit):
+        self.unit = unit
+
+    def __enter__(self):
+        from .function import Function
+
+        unit = self.unit
+        fn = unit.fn = Function(unit, "main", None, "i32")
+        return fn
+
+    def __exit__(self, kind, *_):
+        if kind is not None:
+            return
+        fn = self.unit.fn
+        fn.params = [(f"ptr noalias %{n}", None) for n in ("args", "outs", "workspace", "externs", "status")]
+        self.unit.functions.append(fn.text(linkage=""))
+
+
+class Executable:
+    """Native code of one program for one layout of its arguments."""
+
+    def __init__(self, unit, text, obj, tracker, block):
+        self._tracker, self._text, self._object = tracker, text, obj
+        self._main = jit.PROTOTYPE(tracker["main"])
+        self.report = unit.report
+        self._size = unit.report.workspace
+        self._free: list = []  # workspaces that no call uses
+        self._results = [(v.type.shape, v.type.dtype) for v in block.outputs]
+        self._inputs, self._outputs = len(block.inputs), len(block.outputs)
+        self._raised: dict = {}  # thread -> the exception of a host call
+        self._held: list = []
+        self._externs = (ctypes.c_void_p * max(1, len(unit.externs)))(*map(self._resolve, unit.externs))
+        self._arguments = ctypes.c_void_p * max(1, self._inputs)
+        self._outs = ctypes.c_void_p * max(1, self._outputs)
+
+    def _resolve(self, item) -> int:
+        from . import blas
+
+        if isinstance(item, int):
+            return item
+        what = item[0]
+        if what == "array":
+            self._held.append(item[1])
+            return item[1].ctypes.data
+        if what == "pointer":
+            return blas.pointer(item[1])
+        callback = jit.CALLBACK(host_callback(weakref.ref(self), *item[1:]))
+        self._held.append(callback)
+        return ctypes.cast(callback, ctypes.c_void_p).value
+
+    def __call__(self, arrays) -> list:
+        outs = [np.empty(shape, dtype) for shape, dtype in self._results]
+        try:
+            workspace = self._free.pop()
+        except IndexError:
+            workspace = np.empty(self._size + 64, np.uint8)
+            workspace = (workspace, -(-workspace.ctypes.data // 64) * 64)
+        status = (ctypes.c_int64 * STATUS)()
+        self._main(
+            self._arguments(*map(id, arrays)), self._outs(*map(id, outs)), workspace[1], self._externs, status
+        )
+        if self._size <= KEEP:
+            self._free.append(workspace)
+        if status[0]:
+            self._fail(status)
+        return outs
+
+    def _fail(self, status) -> None:
+        code, value, size, axis = status[:4]
+        if code == HOST:
+            raise self._raised.pop(threading.get_ident())
+        self._raised.pop(threading.get_ident(), None)
+        if code == INDEX:
+            raise IndexError(f"index {value} is out of bounds for axis {axis} with size {size}")
+        if code == NOT_POSITIVE:
+            raise np.linalg.LinAlgError("Matrix is not positive definite")
+        if code == SINGULAR:
+            raise np.linalg.LinAlgError("Singular matrix")
+        raise RuntimeError(f"native code failed with status {code}")
+
+    @property
+    def llvm(self) -> str:
+        """The optimised LLVM text."""
+        with jit.LOCK:
+            return str(jit.optimise(self._text))
+
+    @property
+    def asm(self) -> str:
+        """The machine code, as assembly text."""
+        with jit.LOCK:
+            return jit.target().machine.emit_assembly(jit.optimise(self._text))
+
+
+def host_callback(executable, call, name, inputs, outputs):
+    """Python behind a native pointer: nothing may be raised through it."""
+    def view(pointer, dtype, shape):
+        count = int(np.prod(shape, dtype=np.int64))
+        raw = (ctypes.c_byte * max(1, count * dtype.itemsize)).from_address(pointer)
+        return np.frombuffer(raw, dtype, count).reshape(shape)
+
+    def run(table):
+        try:
+            pointers = ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))
+            arrays = [view(pointers[k], *t).copy() for k, t in enumerate(inputs)]
+            results = call(*arrays)
+            if len(results) != len(outputs):
+                raise ValueError(f"{name}: gave {len(results)} results, expected {len(outputs)}")
+            for k, (r, (dtype, shape)) in enumerate(zip(results, outputs, strict=True)):
+                r = np.asarray(r)
+                if r.shape != tuple(shape) or r.dtype != dtype:
+                    raise ValueError(
+                        f"{name}: result {k} is {r.dtype} {list(r.shape)}, expected {dtype} {list(shape)}"
+                    )
+                view(pointers[len(inputs) + k], dtype, shape)[...] = r
+        except BaseException as error:  # raised again after the native call has returned
+            executable()._raised[threading.get_ident()] = error
+            return 1
+        return 0
+
+    return run

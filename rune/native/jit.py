@@ -1,0 +1,88 @@
+"""LLVM: the machine that code is made for, its optimiser, and the one library of linked code.
+
+There is one ORC `LLJIT` for the process; a program is emitted to an object, linked there under a
+name of its own, and unlinked when nothing holds it.  One lock covers everything LLVM does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import itertools
+import threading
+from typing import Any
+
+LOCK = threading.RLock()
+_serial = itertools.count()
+
+
+@dataclasses.dataclass
+class Target:
+    machine: Any
+    features: dict
+    libmvec: bool
+    jit: Any
+
+
+@functools.lru_cache(None)
+def target() -> Target:
+    """The host, once."""
+    import llvmlite.binding as llvm
+
+    with LOCK:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        features = dict(llvm.get_host_cpu_features())
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=llvm.get_host_cpu_name(),
+            features=",".join(("+" if on else "-") + name for name, on in features.items()),
+            opt=2,
+            reloc="pic",
+            jit=True,
+        )
+        libmvec = False
+        if llvm.get_default_triple().startswith("x86_64"):
+            try:
+                llvm.load_library_permanently("libmvec.so.1")
+                libmvec = True
+            except RuntimeError:
+                libmvec = False
+        try:
+            llvm.load_library_permanently("libm.so.6")
+        except RuntimeError:
+            pass  # another libc: its math functions are in the process already
+        return Target(machine, features, libmvec, llvm.create_lljit_compiler(machine, use_jit_link=False))
+
+
+def optimise(text: str, level: int = 2):
+    """The parsed and optimised module, in a context of its own."""
+    import llvmlite.binding as llvm
+
+    machine = target().machine
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options.loop_vectorization = True
+    options.slp_vectorization = True
+    options.loop_interleaving = True
+    options.loop_unrolling = True
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
+    return module
+
+
+def link(obj: bytes, name: str):
+    """The resource tracker of a linked object; it holds the code while it lives."""
+    import llvmlite.binding as llvm
+
+    library = f"{name}.{next(_serial)}"
+    builder = llvm.JITLibraryBuilder().add_object_img(obj).add_current_process().export_symbol("main")
+    return builder.link(target().jit, library)
+
+
+PROTOTYPE = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)
+CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)

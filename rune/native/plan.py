@@ -1,0 +1,312 @@
+"""Fusion: which values of a block are computed where they are read, and which get storage.
+
+Every variable gets a role.  *small*: its few elements are scalars of the function.  *inline*: it is
+computed where it is read.  *root*: it has a buffer.  Roots that are computed element by element or
+reduced are *sinks* of nests; a nest holds all sinks of one iteration space that do not wait for one
+another, so that what they share is computed once.
+
+A value is inline when that costs little: it is read once, or is cheap, or all its readers stand in
+one nest and read it at the same index.  `demand` counts the distinct ways (nest, index map) in
+which a value would be computed, and a costly value that is demanded in several gets a buffer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from rune.program import Literal, Var
+
+from . import nest
+
+SMALL_IN_LOOP = 16  # elements
+SMALL = 8
+TINY_REDUCTION = 8  # terms that are summed on the spot
+COST = {
+    "div": 4, "sqrt": 4, "pow": 20, "select": 1, "cast": 1, "neg": 1, "mod": 20, "floor_div": 20, "fmod": 20,
+    "reciprocal": 4, "real": 0, "imag": 0, "conj": 1, "complex": 0,
+}  # fmt: skip
+for _op in (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh "
+    "arctanh cbrt hypot logaddexp logaddexp2 gcd lcm nextafter"
+).split():
+    COST[_op] = 16
+CHEAP = 4  # operations that may be repeated
+POINTWISE = (nest.Elementwise, nest.Index, nest.Concatenate)
+
+
+@dataclasses.dataclass
+class Stage:
+    """One thing that a block does: `kind` is small, nest or form."""
+
+    kind: str
+    forms: list
+    space: tuple[int, ...] = ()
+    reads: set = dataclasses.field(default_factory=set)  # roots and smalls that it reads
+    last: set = dataclasses.field(default_factory=set)  # roots that nothing reads after it
+
+
+def size(shape) -> int:
+    return math.prod(shape)
+
+
+class Plan:
+    def __init__(self, block: nest.Block, in_loop: bool):
+        self.block = block
+        self.limit = SMALL_IN_LOOP if in_loop else SMALL
+        self.form_of: dict[Var, Any] = {}
+        self.forms = self.live(block)
+        for f in self.forms:
+            for v in f.outs:
+                self.form_of[v] = f
+        self.role: dict[Var, str] = {}
+        self.roles()
+        self.stages: list[Stage] = []
+        self.order()
+
+    def live(self, block) -> list:
+        wanted = set(block.outputs)
+        kept = []
+        for f in reversed(block.forms):
+            if any(v in wanted for v in f.outs) or has_effect(f):
+                kept.append(f)
+                wanted.update(v for v in f.inputs if isinstance(v, Var))
+        return kept[::-1]
+
+    # roles --------------------------------------------------------------------------------------
+
+    def fusible(self, f) -> bool:
+        """Whether an element of the result can be computed on the spot."""
+        if isinstance(f, POINTWISE):
+            return len(f.inputs) <= 8 or size(f.outs[0].type.shape) <= self.limit
+        if isinstance(f, nest.Reduce):
+            shape = f.inputs[0].type.shape
+            return size(shape[d] for d in f.axes) <= self.tiny(f)
+        if isinstance(f, nest.Contract):
+            a = f.inputs[0].type.shape
+            return size(a[d] for d in f.contracting[0]) <= self.tiny(f)
+        return False
+
+    def tiny(self, f) -> int:
+        small = size(f.outs[0].type.shape) <= self.limit
+        return 16 if small and self.limit == SMALL_IN_LOOP else TINY_REDUCTION
+
+    def is_small(self, v) -> bool:
+        return size(v.type.shape) <= self.limit
+
+    def roles(self) -> None:
+        needs_buffer = set(self.block.outputs)
+        for f in self.forms:
+            if isinstance(f, (nest.Library, nest.Host)):
+                needs_buffer.update(f.inputs)
+            elif isinstance(f, nest.Contract) and not self.fusible(f):
+                needs_buffer.update(f.inputs)
+        for f in self.forms:
+            for v in f.outs:
+                if isinstance(f, nest.Update) and self.is_small(v):
+                    self.role[v] = "small"
+                elif not self.fusible(f):
+                    self.role[v] = "root"
+                elif self.is_small(v):
+                    self.role[v] = "small"
+                else:
+                    self.role[v] = "root" if v in needs_buffer else "inline"
+        self.costs()
+        self.demands()
+
+    def cost_of(self, f) -> float:
+        """Scalar operations for one element, without those of its inputs."""
+        if isinstance(f, nest.Elementwise):
+            return 30 if f.op.startswith("special:") else COST.get(f.op, 1)
+        if isinstance(f, nest.Index):
+            return 0
+        if isinstance(f, nest.Concatenate):
+            return 2
+        return 0
+
+    def costs(self) -> None:
+        self.cost: dict = {}
+        for f in self.forms:
+            for v in f.outs:
+                if self.role[v] != "inline":
+                    continue
+                inputs = sum(self.cost.get(x, 0 if isinstance(x, Literal) else 0.5) for x in set(f.inputs))
+                times = 1
+                if isinstance(f, (nest.Reduce, nest.Contract)):
+                    times = max(1, size(f.inputs[0].type.shape) // max(1, size(v.type.shape)))
+                    if isinstance(f, nest.Contract):
+                        times = size(f.inputs[0].type.shape[d] for d in f.contracting[0])
+                    inputs += 1
+                self.cost[v] = self.cost_of(f) + times * inputs
+
+    def level_of(self) -> dict:
+        """How many buffers stand in a row before each value: nests of one space and level can be one."""
+        level: dict = {}
+        for f in self.forms:
+            for v in f.outs:
+                deps = [level.get(x, 0) + (self.role.get(x) == "root") for x in f.inputs if isinstance(x, Var)]
+                level[v] = max(deps, default=0)
+        return level
+
+    def demands(self) -> None:
+        """Gives a buffer to what would be computed several times at a cost."""
+        level = self.level_of()
+        demand: dict[Var, set] = {}
+        for f in reversed(self.forms):
+            for v in f.outs:
+                role = self.role[v]
+                if role == "inline":
+                    ways = demand.get(v, set())
+                    spaces = max((size(w[0][0]) for w in ways), default=0)
+                    repeated = len(ways) > 1 and self.cost[v] * (len(ways) - 1) > CHEAP
+                    spread = spaces > 2 * size(v.type.shape) and self.cost[v] > 2 * CHEAP
+                    if repeated or spread:
+                        self.role[v] = role = "root"
+                if role == "inline":
+                    ways = demand.get(v, set())
+                elif role == "small":
+                    ways = {((v.type.shape, "small", id(f)), None)}
+                elif isinstance(f, nest.Reduce):
+                    ways = {((f.inputs[0].type.shape, level[v]), None)}
+                elif self.fusible(f):
+                    ways = {((v.type.shape, level[v]), None)}
+                else:
+                    ways = {((v.type.shape, id(f)), None)}
+                for x in f.inputs:
+                    if self.role.get(x) != "inline":
+                        continue
+                    if isinstance(f, nest.Elementwise) and x.type.shape == v.type.shape:
+                        demand.setdefault(x, set()).update(ways)
+                    elif isinstance(f, nest.Reduce):
+                        demand.setdefault(x, set()).update(ways)
+                    else:
+                        demand.setdefault(x, set()).update((w[0], (id(f), w[1])) for w in ways)
+
+    def used(self, v) -> bool:
+        """Whether anything reads a variable."""
+        if not hasattr(self, "_used"):
+            self._used = set(self.block.outputs)
+            for f in self.forms:
+                self._used.update(x for x in f.inputs if isinstance(x, Var))
+        return v in self._used
+
+    def reaches(self, x, v) -> bool:
+        """Whether computing `x` where it is read reads `v`."""
+        if isinstance(x, Literal):
+            return False
+        if x is v:
+            return True
+        return self.role.get(x) == "inline" and any(self.reaches(y, v) for y in self.form_of[x].inputs)
+
+    # stages -------------------------------------------------------------------------------------
+
+    def reached(self, f) -> set:
+        """The variables with storage (or inputs of the block) that a form reads, through inline ones."""
+        found: set = set()
+        stack = [x for x in f.inputs if isinstance(x, Var)]
+        seen = set()
+        while stack:
+            x = stack.pop()
+            if x in seen:
+                continue
+            seen.add(x)
+            if self.role.get(x) == "inline":
+                stack.extend(y for y in self.form_of[x].inputs if isinstance(y, Var))
+            else:
+                found.add(x)
+        return found
+
+    def aligned(self, f) -> set:
+        """What a sink reads at its own index only, through elementwise operations of one shape."""
+        shape = f.inputs[0].type.shape if isinstance(f, nest.Reduce) else f.outs[0].type.shape
+        bad: set = set()
+        good: set = set()
+        stack = [(x, isinstance(f, (nest.Elementwise, nest.Reduce))) for x in f.inputs if isinstance(x, Var)]
+        seen = set()
+        while stack:
+            x, same = stack.pop()
+            same = same and x.type.shape == shape
+            if (x, same) in seen:
+                continue
+            seen.add((x, same))
+            if self.role.get(x) == "inline":
+                g = self.form_of[x]
+                inner = same and isinstance(g, nest.Elementwise)
+                stack.extend((y, inner) for y in g.inputs if isinstance(y, Var))
+            else:
+                (good if same else bad).add(x)
+        return good - bad
+
+    def order(self) -> None:
+        position: dict = {}  # variable -> the stage that defines it
+        waits: dict = {}
+        for f in self.forms:
+            v = f.outs[0] if f.outs else None
+            role = self.role.get(v)
+            if role == "inline":
+                continue
+            reads = self.reached(f)
+            if role == "small":
+                stage = Stage("small", [f], reads=reads)
+            elif self.is_sink(f):
+                space = f.inputs[0].type.shape if isinstance(f, nest.Reduce) else v.type.shape
+                stage = self.joined(f, space, reads, position)
+                if stage is None:
+                    stage = Stage("nest", [f], space, reads)
+                else:
+                    stage.forms.append(f)
+                    stage.reads |= reads
+                    position[v] = self.stages.index(stage)
+                    continue
+            else:
+                stage = Stage("form", [f], reads=reads)
+            for v in f.outs:
+                position[v] = len(self.stages)
+            self.stages.append(stage)
+        del waits
+        last: dict = {}
+        for k, stage in enumerate(self.stages):
+            for f in stage.forms:
+                for v in f.outs:
+                    last[v] = k
+            for v in stage.reads:
+                last[v] = k
+        keep = set(self.block.outputs)
+        for v, k in last.items():
+            if v not in keep:
+                self.stages[k].last.add(v)
+
+    def is_sink(self, f) -> bool:
+        if isinstance(f, nest.Reduce):
+            return not f.op.startswith("arg") and size(f.inputs[0].type.shape) > 0
+        return self.fusible(f)
+
+    def joined(self, f, space, reads, position) -> Stage | None:
+        """The stage that a sink can join: of its space, after everything it waits for."""
+        first = max((position.get(x, -1) for x in reads), default=-1)
+        for k in range(len(self.stages) - 1, max(first, 0) - 1, -1):
+            stage = self.stages[k]
+            if stage.kind != "nest" or stage.space != space or len(stage.forms) >= 16:
+                continue
+            if k > first:
+                return stage
+            if k == first:
+                inside = {x for x in reads if position.get(x) == k}
+                stored = {g.outs[0] for g in stage.forms if not isinstance(g, nest.Reduce)}
+                if inside <= stored and inside <= self.aligned(f):
+                    return stage
+        return None
+
+
+def has_effect(f) -> bool:
+    if isinstance(f, nest.Host):
+        return True
+    if isinstance(f, nest.Library):
+        return f.name == "cholesky" or bool(f.params.get("check"))
+    if isinstance(f, nest.Loop):
+        return any(has_effect(g) for g in f.step.forms)
+    return (isinstance(f, nest.Index) and not f.view) or isinstance(f, nest.Scatter)
+
+
+__all__ = ["Plan", "Stage", "has_effect", "size"]

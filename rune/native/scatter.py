@@ -1,0 +1,91 @@
+"""Updates and scatters: in place where nothing reads the target later, else on a copy."""
+
+from __future__ import annotations
+
+from rune.program import Literal
+
+from . import math, nest
+from .plan import size
+from .source import Buffer, Source, broadcast_index
+
+
+def destination(e, form, stage) -> Buffer:
+    """The array to write into: the target's own storage, or a copy of it."""
+    target = form.inputs[0]
+    v = form.outs[0]
+    s = e.source(target)
+    if (
+        target in stage.last
+        and target in e.mutable
+        and isinstance(s, Buffer)
+        and s.contiguous
+        and v not in e.home
+        and not any(e.plan.reaches(x, target) for x in form.inputs[1:] if not isinstance(x, Literal))
+    ):
+        e.mutable.discard(target)
+        e.mutable.add(v)
+        if target in e.owned:
+            e.owned[v] = e.owned.pop(target)
+        return s
+    b = e.storage(v)
+    e.fill(b, s)
+    return b
+
+
+def stable(e, form, k: int, stage) -> Source:
+    """An operand that does not change while the target is written."""
+    x = form.inputs[k]
+    s = e.source(x)
+    if isinstance(x, Literal) or not e.plan.reaches(x, form.inputs[0]) or isinstance(s, Buffer):
+        return s
+    b = e.temporary(s.kind, s.shape)
+    if b.place is not None:
+        e.owned.setdefault(id(b), []).append(b.place)
+        e.scratch.append(id(b))
+    e.fill(b, s)
+    return b
+
+
+def write(e, target: Buffer, at, value, op) -> None:
+    unit = e.unit
+    p, _ = target.address(unit, at)
+    if op == "add":
+        old = target.load(unit, p, None)
+        value = math.apply(unit.fn, "add", [old, value], target.kind)
+    target.store_at(unit, p, value)
+
+
+def update(e, form: nest.Update, stage) -> None:
+    from .emit import loop_over
+
+    unit = e.unit
+    updates = stable(e, form, 1, stage)
+    b = destination(e, form, stage)
+    shape = form.inputs[1].type.shape
+    if size(shape):
+        with e.kernel(size(shape), "nest_update"), loop_over(unit.fn, shape) as k:
+            at = tuple(s + i * t for s, t, i in zip(form.starts, form.steps, k, strict=True))
+            value = math.cast(unit.fn, unit.element(updates, broadcast_index(updates, k)), b.kind)
+            write(e, b, at, value, form.op)
+    e.sources[form.outs[0]] = b
+
+
+def scatter(e, form: nest.Scatter, stage) -> None:
+    from .emit import loop_over
+
+    unit = e.unit
+    updates = stable(e, form, 1, stage)
+    where = [stable(e, form, k, stage) for k in range(2, len(form.inputs))]
+    b = destination(e, form, stage)
+    shape = form.inputs[2].type.shape if where else ()
+    n = len(where)
+    rest = b.shape[n:]
+    if size(shape) and size(rest):
+        with e.kernel(size(shape) * size(rest), "nest_scatter"), loop_over(unit.fn, shape) as k:
+            at = tuple(
+                unit.bounded(unit.element(w, broadcast_index(w, k)), b.shape[d], d) for d, w in enumerate(where)
+            )
+            with loop_over(unit.fn, rest) as r:
+                value = unit.element(updates, broadcast_index(updates, (*k, *r)))
+                write(e, b, (*at, *r), math.cast(unit.fn, value, b.kind), form.op)
+    e.sources[form.outs[0]] = b

@@ -1,0 +1,290 @@
+"""One LLVM module that is being built: its functions, declarations, externs and workspace.
+
+Nothing in the text is an address.  What a program needs from outside (captured arrays, library
+pointers, callbacks) stands in a table of *externs* that each call passes; `externs` lists what the
+table holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+from . import math
+from .function import LLVM, SIZE, Function
+from .index import Idx, Value
+
+STATUS = 8  # int64 words: code, value, size, axis, site, step
+INDEX, NOT_POSITIVE, SINGULAR, HOST = 1, 2, 3, 4
+
+FAIL = """define internal void @fail(ptr %status, i64 %code, i64 %value, i64 %size, i64 %axis) cold noinline nounwind {
+entry:
+  %old = load i64, ptr %status
+  %first = icmp eq i64 %old, 0
+  br i1 %first, label %record, label %done
+record:
+  store i64 %code, ptr %status
+  %p1 = getelementptr i64, ptr %status, i64 1
+  store i64 %value, ptr %p1
+  %p2 = getelementptr i64, ptr %status, i64 2
+  store i64 %size, ptr %p2
+  %p3 = getelementptr i64, ptr %status, i64 3
+  store i64 %axis, ptr %p3
+  br label %done
+done:
+  ret void
+}
+"""
+
+
+@functools.lru_cache(None)
+def vector_widths() -> tuple[tuple[str, int], ...]:
+    """libmvec's variants that this machine runs: (letter, bytes); none where there is no libmvec."""
+    from . import jit
+
+    if not jit.target().libmvec:
+        return ()
+    features = jit.target().features
+    widths = [("b", 16)]
+    if features.get("avx2"):
+        widths.append(("d", 32))
+    if features.get("avx512f"):
+        widths.append(("e", 64))
+    return tuple(widths)
+
+
+class Workspace:
+    """Offsets into the call's workspace, first fit, given back when a buffer dies."""
+
+    def __init__(self):
+        self.free: list[list[int]] = []  # [start, stop), ordered
+        self.end = 0
+        self.live: dict[int, int] = {}
+
+    def take(self, size: int) -> int:
+        size = -(-max(size, 64) // 64) * 64
+        for gap in self.free:
+            if gap[1] - gap[0] >= size:
+                start = gap[0]
+                gap[0] += size
+                if gap[0] == gap[1]:
+                    self.free.remove(gap)
+                break
+        else:
+            start = self.end
+            if self.free and self.free[-1][1] == self.end:
+                start = self.free.pop()[0]
+            self.end = start + size
+        self.live[start] = size
+        return start
+
+    def give(self, start: int) -> None:
+        stop = start + self.live.pop(start)
+        self.free = sorted([*self.free, [start, stop]])
+        merged: list[list[int]] = []
+        for gap in self.free:
+            if merged and merged[-1][1] == gap[0]:
+                merged[-1][1] = gap[1]
+            else:
+                merged.append(gap)
+        self.free = merged
+
+
+class Unit:
+    def __init__(self, name: str):
+        self.name = name
+        self.declarations: dict[str, None] = {}
+        self.definitions: dict[str, str] = {}
+        self.attributes: dict[str, str] = {}
+        self.vector_symbols: dict[str, str] = {}
+        self.metadata: dict[str, int] = {}
+        self.externs: list = []
+        self.extern_slots: dict = {}
+        self.functions: list[str] = []
+        self.workspace = Workspace()
+        self.products: set = set()
+        self.atoms = 0
+        self.kernels = 0
+        self.fn: Function | None = None
+        self.externs_pointer = self.status = self.workspace_pointer = None
+        self.report = None
+
+    # module-level text --------------------------------------------------------------------------
+
+    def declare(self, text: str) -> None:
+        self.declarations[text] = None
+
+    def define(self, name: str, text: str) -> None:
+        self.definitions[name] = text
+
+    def libm(self, symbol: str, t: str, arity: int, vector: bool) -> None:
+        if symbol in self.attributes:
+            return
+        variants = []
+        if vector:
+            for letter, width in vector_widths():
+                n = width // (4 if t == "float" else 8)
+                name = f"_ZGV{letter}N{n}{'v' * arity}_{symbol}"
+                variants.append(f"_ZGV_LLVM_N{n}{'v' * arity}_{symbol}({name})")
+                args = ", ".join([f"<{n} x {t}>"] * arity)
+                self.vector_symbols[name] = f"declare <{n} x {t}> @{name}({args})"
+        text = f' "vector-function-abi-variant"="{",".join(variants)}"' if variants else ""
+        self.attributes[symbol] = f"{{ nounwind willreturn memory(none){text} }}"
+        number = 10 + len(self.attributes)
+        self.declare(f"declare {t} @{symbol}({', '.join([t] * arity)}) #{number}")
+        self.attributes[symbol] = f"attributes #{number} = {self.attributes[symbol]}"
+
+    def loop_metadata(self, hint: str) -> str:
+        number = self.metadata.setdefault(hint, 100 + 10 * len(self.metadata))
+        return f"!{number}"
+
+    def extern(self, key, item) -> int:
+        """The slot of something that arrives through the table of externs."""
+        slot = self.extern_slots.get(key)
+        if slot is None:
+            slot = self.extern_slots[key] = len(self.externs)
+            self.externs.append(item)
+        return slot
+
+    def workspace_buffer(self, kind, shape):
+        """A buffer that lives as long as the call."""
+        from .source import Buffer
+
+        count = 1
+        for n in shape:
+            count *= n
+        place = self.workspace.take(SIZE[kind] * count)
+        fn, ws = self.fn, self.workspace_pointer
+        base = fn.put(f"getelementptr i8, ptr {fn.name_of(ws)}, i64 {place}", "p", ws)
+        return Buffer(base, kind, shape)
+
+    def load_extern(self, fn: Function, slot: int) -> Value:
+        table = self.externs_pointer
+        p = fn.put(f"getelementptr ptr, ptr {fn.name_of(table)}, i64 {slot}", "p", table)
+        return fn.put(f"load ptr, ptr {p.name}, !invariant.load !0", "p", p)
+
+    def text(self) -> str:
+        out = [f'; rune program "{self.name}"']
+        out += self.declarations
+        out += self.vector_symbols.values()
+        if self.vector_symbols:
+            names = ", ".join(f"ptr @{n}" for n in self.vector_symbols)
+            out.append(
+                f"@llvm.compiler.used = appending global [{len(self.vector_symbols)} x ptr] [{names}], "
+                'section "llvm.metadata"'
+            )
+        out += self.definitions.values()
+        out += self.functions
+        out.append('attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }')
+        out.append("attributes #1 = { nounwind willreturn memory(none) }")
+        out.append('attributes #2 = { noinline nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }')
+        out += self.attributes.values()
+        out.append("!0 = !{}")
+        for hint, number in self.metadata.items():
+            out.append(f"!{number} = distinct !{{!{number}, !{number + 1}}}")
+            out.append(f"!{number + 1} = {hint}")
+        return "\n".join(out) + "\n"
+
+    # functions ----------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def function(self, name: str, may_fail: bool = False):
+        """A function of its own, called where it was opened; values of the enclosing one are lifted."""
+        parent = self.fn
+        fn = self.fn = Function(self, name, parent, "i32" if may_fail else "void")
+        yield fn
+        self.fn = parent
+        self.functions.append(fn.text(attributes="#2"))
+        args = []
+        for declaration, v, which in fn.params:
+            name_of = parent.name_of if which == "re" else parent.imag_of
+            args.append(f"{declaration.split()[0]} {name_of(v)}")
+        call = f"call {fn.returns} @{name}({', '.join(args)})"
+        if may_fail:
+            self.stop_if_failed(parent.here(call, "i4"))
+        else:
+            parent.line(call)
+
+    def stop_if_failed(self, code: Value) -> None:
+        """Leaves the function where a call inside it said so (a host call raised)."""
+        fn = self.fn
+        fn.returns = "i32"
+        k = fn.fresh()
+        fn.line(f"%z{k} = icmp ne i32 {code.name}, 0")
+        fn.line(f"br i1 %z{k}, label %R{k}, label %G{k}")
+        fn.top.ins.append(f"R{k}:\n  ret i32 1\nG{k}:")
+
+    def kernel_name(self, what: str = "nest") -> str:
+        self.kernels += 1
+        return f"{what}{self.kernels}"
+
+    # elements -----------------------------------------------------------------------------------
+
+    def element(self, source, index: tuple) -> Value:
+        """The element of an array at an index, computed once per scope where it is valid."""
+        fn = self.fn
+        if source.direct:
+            v = source.known(index)
+            if v is not None:
+                return v
+        key = (source, index)
+        for scope in reversed(fn.scopes):
+            v = scope.memo.get(key)
+            if v is not None:
+                return v
+        v = source.element(self, index)
+        if v.fn is fn:
+            fn.place(v.depth).memo[key] = v
+        else:
+            fn.place(0).memo[key] = v
+        return v
+
+    def bounded(self, v: Value, size: int, axis: int) -> Idx | int:
+        """A traced index made safe; one out of range is recorded in the call's status."""
+        fn = self.fn
+        if v.fn is None:
+            i = int(v.name)
+            if -size <= i < size:
+                return i % size
+        key = ("bounded", v, size, axis)
+        for scope in reversed(fn.scopes):
+            if key in scope.memo:
+                return scope.memo[key]
+        wide = math.cast(fn, v, "i8")
+        if v.kind[0] == "u":
+            wrapped = wide
+        else:
+            negative = math.cmp(fn, "slt", wide, math.num(0, wide))
+            plus = math.I(fn, "add", wide, math.num(size, wide))
+            wrapped = math.select(fn, negative, plus, wide)
+        inside = math.cmp(fn, "ult", wrapped, math.num(size, wide))
+        safe = math.select(fn, inside, wrapped, math.num(0, wide))
+        self.define("fail", FAIL)
+        with fn.upto(fn.depth_of(inside)):
+            outside = math.not_(fn, inside)
+
+            def record():
+                fn.line(
+                    f"call void @fail(ptr {fn.name_of(self.status)}, i64 {INDEX}, i64 {fn.name_of(wide)}, "
+                    f"i64 {size}, i64 {axis})"
+                )
+
+            fn.branch(outside, record, None)
+        index = Idx(((fn.atom(safe, 0, max(size - 1, 0)), 1),), 0)
+        if safe.fn is None:
+            index = 0
+        fn.place(fn.depth_of(safe)).memo[key] = index
+        return index
+
+    def fail(self, condition: Value, code: int, value="0") -> None:
+        """Records a failure here where the condition holds."""
+        fn = self.fn
+        self.define("fail", FAIL)
+        fn.branch(
+            condition,
+            lambda: fn.line(f"call void @fail(ptr {fn.name_of(self.status)}, i64 {code}, i64 {value}, i64 0, i64 0)"),
+            None,
+        )
+
+
+__all__ = ["HOST", "INDEX", "LLVM", "NOT_POSITIVE", "SINGULAR", "SIZE", "STATUS", "Unit"]
