@@ -257,7 +257,8 @@ class Store:
         return self.target.contiguous and collapsible(self.source, space)
 
     def value(self, unit, index) -> Value:
-        v = unit.element(self.source, broadcast_index(self.source, index))
+        s = self.source
+        v = unit.element(s, index if s.shape == self.target.shape else broadcast_index(s, index))
         return math.cast(unit.fn, v, self.target.kind)
 
     def take(self, unit, index, v: Value) -> None:

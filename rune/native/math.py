@@ -822,9 +822,9 @@ def _(fn, a, b):
     ratio = I(fn, "fdiv", small, big)
     scale = I(fn, "fdiv", num(1.0, ratio), I(fn, "fadd", big, I(fn, "fmul", small, ratio)))
     re = I(fn, "fmul", I(fn, "fadd", x, I(fn, "fmul", y, ratio)), scale)
-    yr, xr = I(fn, "fmul", x, ratio), I(fn, "fmul", y, ratio)
-    one = I(fn, "fsub", y, yr)  # |re| larger: ai - ar * ratio
-    two = I(fn, "fsub", xr, x)  # |im| larger: ai * ratio - ar
+    xr = I(fn, "fmul", x, ratio)
+    one = I(fn, "fsub", y, xr)  # |re| larger: ai - ar * ratio
+    two = I(fn, "fsub", xr, y)  # |im| larger: ai * ratio - ar
     im = I(fn, "fmul", select(fn, first, one, two), scale)
     zero = and_(fn, cmp(fn, "oeq", abr, num(0.0, br)), cmp(fn, "oeq", abi, num(0.0, bi)))
     re = select(fn, zero, I(fn, "fdiv", ar, abr), re)

@@ -247,7 +247,7 @@ class Read:
 
 
 def elementwise(unit, s: Computed, index):
-    args = [unit.element(x, broadcast_index(x, index)) for x in s.inputs]
+    args = [unit.element(x, index if x.shape == s.shape else broadcast_index(x, index)) for x in s.inputs]
     return math.apply(unit.fn, s.form.op, args, s.kind)
 
 

@@ -1,0 +1,706 @@
+"""Every form of the loop language against a NumPy interpreter of forms."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from rune import native
+from rune.native.nest import (
+    Accumulate,
+    Block,
+    Concatenate,
+    Constant,
+    Contract,
+    Elementwise,
+    Host,
+    Index,
+    Library,
+    Loop,
+    Reduce,
+    Scatter,
+    Update,
+)
+from rune.program import Literal, Type, Var
+
+rng = np.random.default_rng(7)
+
+
+class Builder:
+    """Writes a block: each method adds a form and gives its result."""
+
+    def __init__(self, *inputs):
+        self.inputs = [self.var(*t) for t in inputs]
+        self.forms = []
+
+    def var(self, shape, dtype="f8"):
+        return Var(Type(np.dtype(dtype), tuple(shape)))
+
+    def add(self, form):
+        self.forms.append(form)
+        return form.outs[0] if len(form.outs) == 1 else form.outs
+
+    def op(self, name, *xs, dtype=None):
+        xs = tuple(x if isinstance(x, (Var, Literal)) else Literal(x) for x in xs)
+        shape = np.broadcast_shapes(*(x.type.shape for x in xs))
+        dtype = dtype or next(x.type.dtype for x in xs if x.type.shape == shape)
+        return self.add(Elementwise((self.var(shape, dtype),), xs, name))
+
+    def index(self, shape, at, *xs, dtype=None, view=True):
+        return self.add(Index((self.var(shape, dtype or xs[0].type.dtype),), xs, at, view))
+
+    def reduce(self, x, axes, op="sum", dtype=None):
+        shape = [n for d, n in enumerate(x.type.shape) if d not in axes]
+        dtype = dtype or ("i8" if op.startswith("arg") else "?" if op in ("any", "all") else x.type.dtype)
+        return self.add(Reduce((self.var(shape, dtype),), (x,), op, tuple(axes)))
+
+    def contract(self, a, b, contracting, batch=((), ())):
+        (ca, cb), (ba, bb) = contracting, batch
+        sa, sb = a.type.shape, b.type.shape
+        shape = [sa[d] for d in ba]
+        shape += [n for d, n in enumerate(sa) if d not in (*ca, *ba)]
+        shape += [n for d, n in enumerate(sb) if d not in (*cb, *bb)]
+        return self.add(Contract((self.var(shape, a.type.dtype),), (a, b), contracting, batch))
+
+    def matmul(self, a, b):
+        return self.contract(a, b, ((1,), (0,)))
+
+    def accumulate(self, x, axis, op="sum", reverse=False):
+        return self.add(Accumulate((self.var(x.type.shape, x.type.dtype),), (x,), op, axis, reverse))
+
+    def concatenate(self, xs, axis):
+        shape = list(xs[0].type.shape)
+        shape[axis] = sum(x.type.shape[axis] for x in xs)
+        return self.add(Concatenate((self.var(shape, xs[0].type.dtype),), tuple(xs), axis))
+
+    def stack(self, xs):
+        return self.concatenate([self.index((1,), lambda read, i: read(0, ()), x) for x in xs], 0)
+
+    def slice(self, x, start, stop):
+        n = stop - start
+        return self.index((n, *x.type.shape[1:]), lambda read, i: read(0, (i[0] + start, *i[1:])), x)
+
+    def item(self, x, *at):
+        return self.index((), lambda read, i: read(0, at), x)
+
+    def broadcast(self, x, shape, axes):
+        """Axis d of x is axis axes[d] of the result."""
+        return self.index(
+            shape,
+            lambda read, i: read(0, tuple(0 if x.type.shape[d] == 1 else i[a] for d, a in enumerate(axes))),
+            x,
+        )
+
+    def update(self, x, u, starts, steps=None, op="set"):
+        return self.add(
+            Update((self.var(x.type.shape, x.type.dtype),), (x, u), tuple(starts), tuple(steps or [1] * len(starts)), op)
+        )
+
+    def scatter(self, x, u, *index, op="set"):
+        return self.add(Scatter((self.var(x.type.shape, x.type.dtype),), (x, u, *index), op))
+
+    def gather(self, x, k):
+        size = x.type.shape[0]
+
+        def at(read, i):
+            n = len(k.type.shape)
+            return read(0, (read.bounded(read(1, i[:n]), size, 0), *i[n:]))
+
+        return self.index((*k.type.shape, *x.type.shape[1:]), at, x, k, dtype=x.type.dtype, view=False)
+
+    def loop(self, step, init, rows, captures, length, reverse=False, kept=0):
+        n = len(init)
+        outs = [self.var(v.type.shape, v.type.dtype) for v in step.outputs[:n]]
+        outs += [self.var((length, *v.type.shape), v.type.dtype) for v in step.outputs[n:]]
+        self.forms.append(Loop(tuple(outs), (*init, *rows, *captures), step, n, len(rows), length, reverse, kept))
+        return outs
+
+    def library(self, name, ins, outs, **params):
+        return self.add(Library(tuple(self.var(*o) for o in outs), tuple(ins), name, params))
+
+    def constant(self, value):
+        return self.add(Constant((self.var(value.shape, value.dtype),), (), value))
+
+    def block(self, *outputs):
+        return Block(self.inputs, self.forms, list(outputs))
+
+
+# the interpreter ------------------------------------------------------------------------------
+
+UFUNC = {
+    "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "eq": np.equal,
+    "lt": np.less, "gt": np.greater, "and": np.bitwise_and,
+}  # fmt: skip
+
+
+def elementwise(form, args):
+    if form.op == "select":
+        return np.where(*args)
+    if form.op == "cast":
+        return args[0].astype(form.outs[0].type.dtype)
+    return (UFUNC.get(form.op) or getattr(np, form.op))(*args)
+
+
+class Read:
+    def __init__(self, inputs):
+        self.inputs = inputs
+
+    def __call__(self, k, index):
+        index = tuple(int(i) for i in index)
+        assert all(0 <= i < n for i, n in zip(index, self.inputs[k].shape, strict=True))
+        return self.inputs[k][index]
+
+    def bounded(self, value, size, axis):
+        assert -size <= value < size
+        return int(value) % size
+
+
+def contract(form, a, b):
+    (ca, cb), (ba, bb) = form.contracting, form.batch
+    letters = iter("abcdefghijklmnop")
+    la, lb = [None] * a.ndim, [None] * b.ndim
+    for x, y in [*zip(ba, bb, strict=True), *zip(ca, cb, strict=True)]:
+        la[x] = lb[y] = next(letters)
+    la = [x or next(letters) for x in la]
+    lb = [x or next(letters) for x in lb]
+    out = [la[d] for d in ba]
+    out += [x for d, x in enumerate(la) if d not in (*ca, *ba)] + [x for d, x in enumerate(lb) if d not in (*cb, *bb)]
+    return np.einsum(f"{''.join(la)},{''.join(lb)}->{''.join(out)}", a, b)
+
+
+def run(block, arrays):
+    """What a block means, by NumPy."""
+    env = dict(zip(block.inputs, arrays, strict=True))
+
+    def value(x):
+        return x.value if isinstance(x, Literal) else env[x]
+
+    for f in block.forms:
+        args = [np.asarray(value(x)) for x in f.inputs]
+        if isinstance(f, Elementwise):
+            r = [elementwise(f, args)]
+        elif isinstance(f, Index):
+            out = np.empty(f.outs[0].type.shape, f.outs[0].type.dtype)
+            for i in np.ndindex(out.shape):
+                out[i] = f.at(Read(args), i)
+            r = [out]
+        elif isinstance(f, Reduce):
+            if f.op.startswith("arg"):
+                r = [getattr(np, f.op)(args[0], axis=f.axes[0])]
+            else:
+                r = [getattr(np, f.op)(args[0], axis=f.axes)]
+        elif isinstance(f, Contract):
+            r = [contract(f, *args)]
+        elif isinstance(f, Accumulate):
+            ufunc = dict(sum=np.add, prod=np.multiply, max=np.maximum, min=np.minimum)[f.op]
+            x = np.flip(args[0], f.axis) if f.reverse else args[0]
+            x = ufunc.accumulate(x, f.axis)
+            r = [np.flip(x, f.axis) if f.reverse else x]
+        elif isinstance(f, Concatenate):
+            r = [np.concatenate(args, f.axis)]
+        elif isinstance(f, Update):
+            out = args[0].copy()
+            at = tuple(
+                slice(s, s + t * (n - 1) + 1 if n else s, t)
+                for s, t, n in zip(f.starts, f.steps, args[1].shape, strict=True)
+            )
+            out[at] = args[1] if f.op == "set" else out[at] + args[1]
+            r = [out]
+        elif isinstance(f, Scatter):
+            out = args[0].copy()
+            if f.op == "add":
+                np.add.at(out, tuple(args[2:]), args[1])
+            else:
+                for k in np.ndindex(args[2].shape):
+                    out[tuple(i[k] for i in args[2:])] = args[1][k]
+            r = [out]
+        elif isinstance(f, Loop):
+            n, m = f.carries, f.carries + f.rows
+            carry, rows, captures = args[:n], args[n:m], args[m:]
+            stacks = [np.empty(v.type.shape, v.type.dtype) for v in f.outs[n:]]
+            for t in range(f.length)[:: -1 if f.reverse else 1]:
+                got = run(f.step, [*carry, *(x[t] for x in rows), *captures])
+                carry = got[:n]
+                for s, g in zip(stacks, got[n:], strict=True):
+                    s[t] = g
+            r = [*carry, *stacks]
+        elif isinstance(f, Constant):
+            r = [f.value]
+        elif isinstance(f, Host):
+            r = f.call(*args)
+        else:
+            raise NotImplementedError(f)
+        for v, x in zip(f.outs, r, strict=True):
+            assert np.shape(x) == v.type.shape
+            env[v] = np.asarray(x, v.type.dtype)
+    return [np.array(value(v)) for v in block.outputs]
+
+
+def random_array(t):
+    if t.dtype.kind == "b":
+        return rng.random(t.shape) < 0.5
+    if t.dtype.kind in "iu":
+        return rng.integers(0, 5, t.shape).astype(t.dtype)
+    x = rng.uniform(0.5, 1.5, t.shape)
+    if t.dtype.kind == "c":
+        x = x + 1j * rng.standard_normal(t.shape)
+    return x.astype(t.dtype)
+
+
+def strided(x):
+    """The same array, neither contiguous nor of positive strides."""
+    if not x.ndim:
+        return x
+    big = np.zeros(tuple(2 * n + 1 for n in x.shape), x.dtype)
+    view = big[tuple(slice(1, None, 2) for _ in x.shape)][::-1]
+    view[...] = x
+    return view
+
+
+def check(block, arrays=None, rtol=1e-12):
+    arrays = [random_array(v.type) for v in block.inputs] if arrays is None else arrays
+    expected = run(block, arrays)
+    for layout in "CS":
+        given = arrays if layout == "C" else [strided(x) for x in arrays]
+        copies = [x.copy() for x in given]
+        got = native.compile(block, [layout] * len(arrays))(given)
+        for g, e in zip(got, expected, strict=True):
+            assert g.dtype == e.dtype and g.shape == e.shape
+            tol = {"f2": 1e-2, "f4": 2e-5, "c8": 2e-5}.get(e.dtype.str[1:], rtol)
+            np.testing.assert_allclose(g, e, rtol=tol, atol=tol)
+        for x, y in zip(given, copies, strict=True):
+            np.testing.assert_array_equal(x, y)
+        for i, g in enumerate(got):
+            assert not any(np.shares_memory(g, x) for x in [*given, *got[:i]] if g.size)
+    return expected
+
+
+SHAPES = [(), (3,), (100,), (7, 5), (40, 30), (2, 3, 4), (0,), (4, 0, 2), (1, 70), (70, 1), (300, 3)]
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+@shapes
+def test_elementwise_chain(shape):
+    b = Builder((shape,), (shape,))
+    x, y = b.inputs
+    z = b.op("mul", b.op("add", x, y), b.op("exp", x))
+    check(b.block(z, b.op("sub", z, 1.0), x, z))
+
+
+@shapes
+@pytest.mark.parametrize("op", ["sum", "prod", "max", "min", "any", "all"])
+def test_reduce_every_axis(shape, op):
+    if 0 in shape and op in ("max", "min"):
+        return
+    for dtype in ("f8", "f4", "f2", "i4", "c16", "?"):
+        if dtype == "?" and op in ("sum", "prod") or dtype in ("c16", "f2") and shape == (40, 30) and op == "prod":
+            continue
+        b = Builder((shape, dtype))
+        (x,) = b.inputs
+        axes = {(), tuple(range(len(shape))), *((d,) for d in range(len(shape)))}
+        axes |= {tuple(e for e in range(len(shape)) if e != d) for d in range(len(shape))}
+        axes.discard(())
+        check(b.block(*(b.reduce(x, a, op) for a in sorted(axes))))
+
+
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+@pytest.mark.parametrize("shape", [(5,), (100,), (7, 5), (40, 30), (3, 4, 50)], ids=str)
+def test_arg_reduce(shape, op):
+    for dtype in ("f8", "i4", "c16"):
+        b = Builder((shape, dtype))
+        (x,) = b.inputs
+        a = random_array(x.type)
+        if dtype == "f8":
+            a.flat[3] = a.flat[5 % a.size] = np.nan
+        check(b.block(*(b.reduce(x, (d,), op) for d in range(len(shape)))), [a])
+
+
+def test_sums_of_producers_share_a_nest():
+    b = Builder(((50, 60),), ((60,),))
+    x, y = b.inputs
+    z = b.op("mul", x, b.broadcast(y, (50, 60), (1,)))
+    block = b.block(b.reduce(z, (0,)), b.reduce(z, (1,)), b.reduce(z, (0, 1)), z)
+    check(block)
+    report = native.compile(block, "CC").report
+    assert len(report.kernels) == 1 and report.workspace == 0
+
+
+def test_long_sums_are_blocked():
+    b = Builder(((1_000_003,), "f4"))
+    (x,) = b.inputs
+    a = rng.random(1_000_003).astype("f4")
+    (s,) = native.compile(b.block(b.reduce(x, (0,))), "C")([a])
+    assert abs(s - a.astype("f8").sum()) < 0.25
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "c8", "i8", "?", "f2"])
+@pytest.mark.parametrize("m,k,n", [(2, 3, 4), (7, 1, 5), (20, 30, 40), (64, 50, 33), (1, 40, 20), (20, 40, 1), (3, 0, 2)])
+def test_contract(dtype, m, k, n):
+    if dtype in ("f2", "?") and m * n * k > 30000:
+        return
+    b = Builder(((m, k), dtype), ((k, n), dtype), ((k, m), dtype), ((n, k), dtype))
+    p, q, pt, qt = b.inputs
+    check(
+        b.block(
+            b.contract(p, q, ((1,), (0,))),
+            b.contract(pt, q, ((0,), (0,))),
+            b.contract(p, qt, ((1,), (1,))),
+            b.contract(pt, qt, ((0,), (1,))),
+        ),
+        rtol=1e-10,
+    )
+
+
+def test_contract_batches_and_views():
+    b = Builder(((5, 20, 30),), ((30, 5, 40),), ((40, 30),), ((6,),))
+    x, y, z, v = b.inputs
+    check(
+        b.block(
+            b.contract(x, y, ((2,), (0,)), ((0,), (1,))),
+            b.contract(x, b.index((30, 40), lambda read, i: read(0, (i[1], i[0])), z), ((2,), (0,))),
+            b.contract(x, b.op("exp", z), ((2,), (1,))),
+            b.contract(v, v, ((), ())),
+            b.contract(v, v, ((0,), (0,))),
+            b.contract(x, x, ((0, 1, 2), (0, 1, 2))),
+            b.contract(x, y, ((0, 2), (1, 0))),
+        ),
+        rtol=1e-10,
+    )
+
+
+@shapes
+@pytest.mark.parametrize("op", ["sum", "prod", "max", "min"])
+def test_accumulate(shape, op):
+    for dtype in ("f8", "i4"):
+        b = Builder((shape, dtype))
+        (x,) = b.inputs
+        outs = [b.accumulate(x, d, op, r) for d in range(len(shape)) for r in (False, True)]
+        check(b.block(x, *outs))
+
+
+def test_movement():
+    b = Builder(((6, 8),), ((30, 40),))
+    for x in b.inputs:
+        m, n = x.type.shape
+        flat = b.index((m * n,), lambda read, i, n=n: read(0, (i[0] // n, i[0] % n)), x)
+        back = b.index((n, m), lambda read, i, m=m: read(0, (i[0] * m + i[1],)), flat)
+        turned = b.index((n, m), lambda read, i, m=m: read(0, (m - 1 - i[1], i[0])), x)
+        thirds = b.index((m // 2, n // 2), lambda read, i: read(0, (2 * i[0] + 1, 2 * i[1])), x)
+        split = b.index((2, m * n // 2), lambda read, i, h=m * n // 2: read(0, (i[0] * h + i[1],)), flat)
+        check(b.block(flat, back, b.op("add", back, turned), thirds, split))
+
+
+@pytest.mark.parametrize("n", [3, 50])
+def test_concatenate_inside_other_forms(n):
+    b = Builder(((n, 3),), ((n, 5),))
+    x, y = b.inputs
+    z = b.concatenate([x, b.op("exp", y), x], 1)
+    w = b.concatenate([z, z], 0)
+    check(b.block(b.op("add", z, z), b.reduce(b.op("mul", w, w), (0,)), w))
+
+
+@pytest.mark.parametrize("op", ["set", "add"])
+@pytest.mark.parametrize("n", [4, 40])
+def test_update(op, n):
+    b = Builder(((2 * n, n),), ((n - 1, n),), ((n - 1, n - 1),))
+    x, u, v = b.inputs
+    y = b.update(x, u, (1, 0), (2, 1), op)
+    z = b.update(b.op("neg", y), v, (0, 1), (1, 1), op)
+    check(b.block(z, b.op("add", x, y), y, b.reduce(z, (0, 1))))
+    b = Builder(((2 * n, n),), ((n - 1, n - 1),))
+    x, v = b.inputs
+    y = b.op("exp", x)
+    check(b.block(b.update(b.update(y, v, (0, 1), op=op), v, (2, 0), op=op)))
+
+
+@pytest.mark.parametrize("op", ["set", "add"])
+@pytest.mark.parametrize("n", [5, 60])
+def test_scatter_and_gather(op, n):
+    k = rng.integers(-n, n, (7,))
+    b = Builder(((n, 3),), ((7, 3),), ((7,), "i8"), ((7,), "i8"), ((7,),))
+    x, u, i, j, w = b.inputs
+    y = b.scatter(x, u, i, op=op)
+    z = b.scatter(y, w, i, j, op=op)
+    arrays = [random_array(x.type), random_array(u.type), k, rng.integers(-3, 3, (7,)), random_array(w.type)]
+    check(b.block(b.gather(x, i), b.op("exp", b.gather(z, i)), z, y), arrays)
+    b = Builder(((n, 3),), ((7, 3),), ((7,), "i8"))
+    x, u, i = b.inputs
+    y = b.scatter(b.op("exp", x), b.op("mul", u, u), i, op=op)
+    check(b.block(b.scatter(y, b.gather(y, i), i, op=op)), arrays[:3])
+
+
+def test_failures_and_recovery():
+    b = Builder(((5,),), ((3,), "i8"))
+    x, k = b.inputs
+    f = native.compile(b.block(b.gather(x, k)), "CC")
+    a = rng.random(5)
+    for bad in ([0, 7, 1], [0, -6, 9]):
+        with pytest.raises(IndexError, match=f"index {bad[1]} is out of bounds for axis 0 with size 5"):
+            f([a, np.array(bad)])
+    np.testing.assert_array_equal(f([a, np.array([0, -1, 4])])[0], a[[0, -1, 4]])
+
+
+def running_sum(n):
+    step = Builder(((),), ((),))
+    total = step.op("add", *step.inputs)
+    b = Builder(((n,),))
+    last, sums = b.loop(step.block(total, total), [Literal(0.0)], b.inputs, [], n)
+    return b, last, sums
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 1000])
+def test_loop_running_sum(n):
+    b, last, sums = running_sum(n)
+    s = b.reduce(b.op("mul", sums, sums), (0,))
+    back = Builder(((),), ((),))
+    c = back.op("add", back.inputs[0], back.op("mul", back.inputs[1], 2.0))
+    _, g = b.loop(back.block(c, c), [Literal(0.0)], [sums], [], n, reverse=True)
+    check(b.block(s, last, g), rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [3, 6, 40])
+def test_loop_of_matrices(n):
+    step = Builder(((n, n),), ((n, n),), ((n,),))
+    h, a, x = step.inputs
+    new = step.op("sin", step.op("add", step.matmul(a, h), step.broadcast(x, (n, n), (1,))))
+    b = Builder(((n, n),), ((5, n, n),), ((n,),))
+    outs = b.loop(step.block(new, h, step.reduce(new, (0,))), [b.inputs[0]], [b.inputs[1]], [b.inputs[2]], 5)
+    check(b.block(*outs), rtol=1e-8)
+
+
+@pytest.mark.parametrize("n", [4, 60])
+@pytest.mark.parametrize("op", ["set", "add"])
+def test_loop_that_writes_one_place(n, op):
+    step = Builder(((n,),), ((), "i8"), ((n,),))
+    c, k, x = step.inputs
+    one = step.index((1,), lambda read, i: read(0, ()), k)
+    value = step.op("add", step.op("mul", step.gather(c, one), 2.0), step.op("sin", step.gather(x, one)))
+    new = step.scatter(c, value, one, op=op)
+    b = Builder(((n,),), ((4,), "i8"), ((n,),))
+    outs = b.loop(step.block(new), [b.inputs[0]], [b.inputs[1]], [b.inputs[2]], 4)
+    check(b.block(*outs), [rng.random(n), np.array([1, 3, 1, -2]), rng.random(n)])
+
+
+@pytest.mark.parametrize("n", [2, 50])
+def test_carries_that_change_places(n):
+    step = Builder(((n,),), ((n,),), ((n,),))
+    p, q, r = step.inputs
+    b = Builder(((n,),), ((n,),), ((3, n),))
+    x, y, rows = b.inputs
+    outs = b.loop(step.block(q, step.op("add", p, r), p, r), [x, y], [rows], [], 3)
+    check(b.block(*outs))
+
+
+@pytest.mark.parametrize("n", [3, 50])
+def test_nested_loops(n):
+    inner = Builder(((n,),), ((n,),), ((),))
+    c, row, s = inner.inputs
+    new = inner.op("add", inner.op("mul", c, s), row)
+    inner_block = inner.block(new, inner.reduce(new, (0,)))
+    step = Builder(((n,),), ((4, n),), ((),))
+    c, rows, s = step.inputs
+    last, sums = step.loop(inner_block, [c], [rows], [s], 4, reverse=True)
+    b = Builder(((n,),), ((5, 4, n),), ((),))
+    outs = b.loop(step.block(step.op("sin", last), sums, last), [b.inputs[0]], [b.inputs[1]], [b.inputs[2]], 5)
+    check(b.block(*outs))
+
+
+def test_rows_that_are_computed():
+    step = Builder(((3,),), ((3,),))
+    new = step.op("add", *step.inputs)
+    b = Builder(((3,),), ((50, 3),))
+    x, rows = b.inputs
+    rows = b.op("exp", rows)
+    check(b.block(*b.loop(step.block(new, new), [b.op("sin", x)], [rows], [], 50)))
+
+
+def test_constants_are_bound_by_reference():
+    a = rng.random((20, 4))
+    b = Builder(((20, 4),))
+    f = native.compile(b.block(b.op("add", b.inputs[0], b.constant(a))), "C")
+    x = rng.random((20, 4))
+    np.testing.assert_array_equal(f([x])[0], x + a)
+    a[3] = 7.0
+    np.testing.assert_array_equal(f([x])[0], x + a)
+
+
+def solve_block(n, k, batch=(), dtype="f8", transpose=False):
+    b = Builder(((*batch, n, n), dtype), ((*batch, n, k), dtype))
+    a, y = b.inputs
+    lu, perm = b.library("lu", [a], [((*batch, n, n), dtype), ((*batch, n), "i8")], check=True)
+    x = b.library("lu_solve", [lu, perm, y], [((*batch, n, k), dtype)], transpose=transpose)
+    c = Builder(((*batch, n, n), dtype), ((*batch, n, k), dtype))
+    low = c.library("cholesky", c.inputs[:1], [((*batch, n, n), dtype)])
+    return b.block(lu, perm, x), c.block(low)
+
+
+sizes = pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 16, 30, 70])
+
+
+@sizes
+@pytest.mark.parametrize("dtype", ["f8", "c16", "f4", "c8"])
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
+def test_factorisations(n, dtype, batch):
+    tol = 1e-9 if np.dtype(dtype).itemsize == 16 or dtype == "f8" else 2e-3
+    a = rng.standard_normal((*batch, n, n)).astype(dtype)
+    if np.dtype(dtype).kind == "c":
+        a = a + (1j * rng.standard_normal((*batch, n, n))).astype(dtype)
+    y = rng.standard_normal((*batch, n, 2)).astype(dtype)
+    for transpose in (False, True):
+        solve, factor = solve_block(n, 2, batch, dtype, transpose)
+        lu, perm, x = native.compile(solve, "CC")([a, y])
+        permuted = np.take_along_axis(a, perm[..., None], -2)
+        low = np.tril(lu, -1) + np.eye(n)
+        np.testing.assert_allclose(low @ np.triu(lu), permuted, rtol=tol, atol=tol)
+        left = np.swapaxes(a, -1, -2) if transpose else a
+        np.testing.assert_allclose(left @ x, y, rtol=tol * 100, atol=tol * 100)
+    spd = a @ np.swapaxes(a, -1, -2).conj() + n * np.eye(n, dtype=dtype)
+    garbage = np.triu(np.full((n, n), 7.0), 1).astype(dtype)
+    (low,) = native.compile(factor, "CC")([np.tril(spd) + garbage, y])
+    np.testing.assert_allclose(low, np.linalg.cholesky(spd), rtol=tol, atol=tol)
+
+
+@sizes
+@pytest.mark.parametrize("dtype", ["f8", "c16"])
+def test_triangular_solve(n, dtype):
+    from scipy.linalg import solve_triangular
+
+    a = random_array(Type(np.dtype(dtype), (n, n))) + n * np.eye(n)
+    y = random_array(Type(np.dtype(dtype), (n, 3)))
+    for lower in (False, True):
+        for transpose in (False, True):
+            for unit in (False, True):
+                b = Builder(((n, n), dtype), ((n, 3), dtype))
+                x = b.library(
+                    "triangular_solve", b.inputs, [((n, 3), dtype)], lower=lower, transpose=transpose, unit=unit
+                )
+                m = a / (4 * n) if unit else a
+                (x,) = native.compile(b.block(x), "CC")([m, y])
+                e = solve_triangular(m, y, lower=lower, trans=int(transpose), unit_diagonal=unit)
+                np.testing.assert_allclose(x, e, rtol=1e-9, atol=1e-9)
+
+
+@sizes
+def test_factorisations_that_fail(n):
+    f, g = (native.compile(b, "CC") for b in solve_block(n, 2))
+    y = rng.random((n, 2))
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        f([np.zeros((n, n)), y])
+    with pytest.raises(np.linalg.LinAlgError, match="Matrix is not positive definite"):
+        g([-np.eye(n), y])
+    np.testing.assert_allclose(f([2 * np.eye(n), y])[2], y / 2)
+    np.testing.assert_allclose(g([4 * np.eye(n), y])[0], 2 * np.eye(n))
+
+
+@pytest.mark.parametrize("shape", [(1,), (5,), (8, 9), (3, 100), (4, 0), (1000,)], ids=str)
+@pytest.mark.parametrize("dtype", ["f8", "i4", "c16", "?", "u1", "f2"])
+def test_argsort(shape, dtype):
+    b = Builder((shape, dtype))
+    order = b.library("argsort", b.inputs, [(shape, "i8")])
+    x = np.round(3 * rng.standard_normal(shape)).astype(dtype)
+    if x.size > 5 and dtype in ("f8", "c16"):
+        x.flat[2] = x.flat[4] = np.nan
+    (got,) = native.compile(b.block(order), "C")([x])
+    np.testing.assert_array_equal(got, np.argsort(x, axis=-1, kind="stable"))
+
+
+def test_host_calls():
+    def call(x, k):
+        if k < 0:
+            raise KeyError("negative")
+        return [np.sort(x), np.int64(k + 1)]
+
+    step = Builder(((50,),), ((), "i8"))
+    y, k = step.add(Host((step.var((50,)), step.var((), "i8")), tuple(step.inputs), call, "sorter"))
+    b = Builder(((50,),), ((3,), "i8"))
+    last, ks = b.loop(step.block(step.op("neg", y), k), [b.inputs[0]], [b.inputs[1]], [], 3)
+    block = b.block(last, ks)
+    f = native.compile(block, "CC")
+    assert f.report.host_calls == ["sorter"]
+    x = rng.random(50)
+    with pytest.raises(KeyError, match="negative"):
+        f([x, np.array([1, -1, 2])])
+    for g, e in zip(f([x, np.array([1, 2, 3])]), run(block, [x, np.array([1, 2, 3])]), strict=True):
+        np.testing.assert_array_equal(g, e)
+
+
+def test_threads_call_one_executable():
+    b = Builder(((1000,),))
+    x = b.op("exp", b.inputs[0])
+    block = b.block(b.accumulate(b.op("mul", b.accumulate(x, 0), x), 0))
+    f = native.compile(block, "C")
+    arrays = [rng.random(1000) for _ in range(4)]
+    expected = [run(block, [a])[0] for a in arrays]
+    failed = []
+
+    def work(k):
+        for _ in range(200):
+            if not np.allclose(f([arrays[k]])[0], expected[k]):
+                failed.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
+
+
+def test_products_never_lose_their_difference():
+    """x*x - y*y is 0 at x = y whatever is fused."""
+    for n in (1, 4, 1000):
+        b = Builder(((n,),), ((n,),))
+        x, y = b.inputs
+        d = b.op("sub", b.op("mul", x, x), b.op("mul", y, y))
+        a = rng.random(n)
+        assert not native.compile(b.block(d), "CC")([a, a.copy()])[0].any()
+
+
+OPS1 = ["sin", "exp", "neg", "sqrt"]
+OPS2 = ["add", "mul", "maximum", "sub"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_blocks(seed):
+    r = np.random.default_rng(seed)
+    n, m = r.integers(1, 12, 2) if seed % 2 else r.integers(10, 60, 2)
+    n, m = int(n), int(m)
+    b = Builder(((n, m),), ((n, m),), ((m,),), ((n,),))
+    pool = list(b.inputs)
+
+    def of(shape):
+        choices = [v for v in pool if v.type.shape == shape]
+        return choices[r.integers(len(choices))]
+
+    for _ in range(12):
+        kind = r.integers(11)
+        s = [(n, m), (n, m), (m,), (n,)][r.integers(4)]
+        x = of(s)
+        if kind == 0:
+            y = b.op(OPS1[r.integers(3)], x)
+        elif kind in (1, 2):
+            y = b.op(OPS2[r.integers(4)], x, of(s))
+        elif kind == 3:
+            axis = int(r.integers(2))
+            y = b.reduce(of((n, m)), (axis,), ["sum", "max"][r.integers(2)])
+        elif kind == 4:
+            axis = int(r.integers(2))
+            y = b.broadcast(of(((n,), (m,))[axis]), (n, m), (axis,))
+        elif kind == 5:
+            y = b.index(s, lambda read, i, s=s: read(0, tuple(k - 1 - j for j, k in zip(i, s, strict=True))), x)
+        elif kind == 6:
+            y = b.accumulate(x, int(r.integers(len(s))), "sum", bool(r.integers(2)))
+            y = b.op("sin", y)
+        elif kind == 7:
+            half = s[0] // 2
+            y = b.concatenate([b.slice(x, half, s[0]), b.slice(of(s), 0, half)], 0)
+        elif kind == 8:
+            u = b.slice(of(s), 0, max(1, s[0] // 2))
+            y = b.update(x, u, (s[0] - u.type.shape[0],) + (0,) * (len(s) - 1), op=["set", "add"][r.integers(2)])
+        elif kind == 9:
+            y = b.op("sin", b.contract(of((n, m)), of((m,)), ((1,), (0,))))
+        else:
+            y = b.op("select", b.op("lt", x, of(s), dtype="?"), x, of(s), dtype="f8")
+        pool.append(y)
+    outs = [pool[i] for i in r.integers(4, len(pool), 3)] + [pool[-1]]
+    check(b.block(*outs), rtol=1e-8)
