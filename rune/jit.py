@@ -52,7 +52,7 @@ def result(x: Any) -> Any:
 
 
 def traced(
-    name: str, f: Any, leaves: list, tree: Tree, keywords_too: bool, label: str, stats: Stats | None
+    name: str, f: Any, leaves: list, tree: Tree, label: str, stats: Stats | None
 ) -> Entry:
     """Trace `f` over stand-ins for the dynamic leaves of its (args, keywords)."""
     level = Trace(name)
@@ -165,7 +165,7 @@ class Compiled:
             if entry is not None:
                 return entry
         try:
-            entry = traced(NAME, f, leaves, tree, True, self._label, self._stats)
+            entry = traced(NAME, f, leaves, tree, self._label, self._stats)
             self._stats.traces += 1
             return entry if entry.captures else self._entries.setdefault(key, entry)
         finally:
