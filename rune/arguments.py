@@ -67,6 +67,11 @@ def leaf_type(x: Any) -> Type | None:
     return None
 
 
+def type_or_none(x: Any) -> Type | None:
+    """The type of a raw leaf: a value, a plain array or a number; None for a static one."""
+    return x.type if isinstance(x, Value) else leaf_type(x)
+
+
 def inexact(x: Any) -> bool:
     t = leaf_type(x)
     return t is not None and t.inexact

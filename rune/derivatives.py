@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from rune.arguments import array_leaves, callable_, finished, inexact, leaf_type, raws
+from rune.arguments import array_leaves, callable_, finished, inexact, leaf_type, raws, type_or_none
 from rune.batch import Batch, Lanes
 from rune.jvp import Forward
-from rune.level import Value, bind, opened
+from rune.level import bind, opened
 from rune.linear import Recorder, transpose
 from rune.primitives import movement
 from rune.primitives.primitive import zeros
@@ -188,17 +188,10 @@ class Reverse:
 
     def objective(self) -> Type:
         """The type of the result, which must be one real or complex scalar."""
-        t = leaf_type(self.primals[0]) if len(self.primals) == 1 and self.tree.size == 1 else None
-        if t is None and self.primals and isinstance(self.primals[0], Value):
-            t = self.primals[0].type
-        if len(self.primals) != 1 or t is None or t.shape or not t.inexact:
-            got = (
-                str(t)
-                if t is not None
-                else describe(self.primals[0])
-                if len(self.primals) == 1
-                else f"a structure of {len(self.primals)} leaves"
-            )
+        single = len(self.primals) == 1
+        t = type_or_none(self.primals[0]) if single else None
+        if t is None or t.shape or not t.inexact:
+            got = f"a structure of {len(self.primals)} leaves" if not single else str(t) if t else describe(self.primals[0])
             raise TypeError(f"{self.name}: the objective must return a real or complex scalar, got {got}")
         return t
 
@@ -268,7 +261,7 @@ def value_and_grad(f, argnums=0, *, has_aux=False):
 def vjp(f, *primals, has_aux=False):
     callable_("rune.vjp", f)
     reverse = Reverse("rune.vjp", f, primals, {}, tuple(range(len(primals))), has_aux)
-    types = [leaf_type(x) or type_of(x) for x in reverse.primals]
+    types = [type_or_none(x) for x in reverse.primals]
 
     def pullback(ct):
         given = matching("rune.vjp", ct, reverse.tree, "", "cotangent", "result")
@@ -312,7 +305,7 @@ def change(primal: Any, tangent: Any) -> Any:
     """A result's tangent as the user sees it: zeros where it has none."""
     if tangent is not None:
         return tangent
-    t = leaf_type(primal) or (primal.type if isinstance(primal, Value) else None)
+    t = type_or_none(primal)
     return primal if t is None else zeros(t)
 
 
@@ -371,7 +364,7 @@ def jacobian_forward(name: str, f: Callable, argnums: Any) -> Callable:
         found = mapped(name, size, stacks, reverse.push)
         per_result = []
         for p, change_ in zip(reverse.primals, found, strict=True):
-            y = leaf_type(p) or p.type
+            y = type_or_none(p)
             if change_ is None:
                 change_ = movement.full((size, *y.shape), np.zeros((), y.dtype))
             blocks = []
@@ -397,7 +390,7 @@ def jacrev(f, argnums=0):
     @functools.wraps(f, updated=())
     def jacobian_of(*args, **keywords):
         reverse = Reverse(name, f, args, keywords, positions)
-        types = [leaf_type(p) or p.type for p in reverse.primals]
+        types = [type_or_none(p) for p in reverse.primals]
         for path, t in zip(reverse.tree.paths(), types, strict=True):
             if not t.inexact:
                 where = f"{name}: {path}" if path else name

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.arguments import callable_, is_dynamic, leaf_type, refuse
+from rune.arguments import callable_, is_dynamic, leaf_type, refuse, unusual
 from rune.constructs.call import call
 from rune.level import Value, bind, opened, tracing
 from rune.program import Program, Stats
@@ -134,15 +134,15 @@ class Compiled:
         values = []
         for k, x in enumerate(leaves):
             if is_dynamic(x):
-                if not (type(x) is np.ndarray and x.dtype.kind in "biufc"):
-                    refuse(NAME, tree.paths()[k], x)
+                if unusual(x):
+                    refuse(NAME, argument_path(tree, k), x)
                 key.append(leaf_type(x))
                 values.append(raw(x))
             else:
                 try:
                     key.append(static_key(x))
                 except TypeError:
-                    path = ".".join(tree.paths()[k].split(".")[1:])
+                    path = argument_path(tree, k)
                     raise TypeError(
                         f"{NAME}: {path}: {describe(x)} is neither an array, a number nor hashable: register its class with optree, or name the argument in static_argnames"
                     ) from None
@@ -206,6 +206,11 @@ class Compiled:
             return f(*call_with.args, **call_with.kwargs)
 
         return rest, ({n: bound.arguments[n] for n in names},), {}, key
+
+
+def argument_path(tree: Tree, k: int) -> str:
+    """The path of leaf k of (args, keywords): the argument's position or name, then the path inside."""
+    return tree.paths()[k].partition(".")[2]
 
 
 def jit(f, *, static_argnames=()):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.arguments import callable_, finished, leaf_type, raws
+from rune.arguments import callable_, finished, raws, type_or_none
 from rune.constructs.scan import scan as scan_primitive
 from rune.level import Value, bind, innermost_trace, tracing
 from rune.primitives import movement
@@ -43,7 +43,7 @@ def started(init: Any) -> tuple[list, Tree]:
     found, tree = flatten(init)
     carry = []
     for x, path in zip(raws(found), tree.paths(), strict=True):
-        t = leaf_type(x) or (x.type if isinstance(x, Value) else None)
+        t = type_or_none(x)
         if t is None:
             where = f"{path}: " if path else ""
             raise TypeError(
@@ -60,7 +60,7 @@ def rows_in(rows: list, tree: Tree, length: Any) -> int:
         raise ValueError(f"{NAME}: give xs or length")
     first = "length"
     for x, path in zip(rows, tree.paths("xs"), strict=True):
-        t = leaf_type(x) or (x.type if isinstance(x, Value) else None)
+        t = type_or_none(x)
         if t is None or not t.shape:
             raise ValueError(
                 f"{NAME}: {path}: {describe(x) if t is None else t} has no rows: xs needs a leading axis"
@@ -98,7 +98,7 @@ class Step:
             raise ValueError(f"{NAME}: the step's output changed its structure from one step to the next")
         outputs = raws(found)
         for x, path in zip(outputs, tree.paths("output"), strict=True):
-            if leaf_type(x) is None and not isinstance(x, Value):
+            if type_or_none(x) is None:
                 raise TypeError(f"{NAME}: {path}: {describe(x)} is no array: a step's outputs are stacked")
         return carry, outputs
 
@@ -121,7 +121,7 @@ class Step:
         )
 
     def checked(self, x: Any, t: Type, path: str) -> Any:
-        own = leaf_type(x) or (x.type if isinstance(x, Value) else None)
+        own = type_or_none(x)
         where = f"{NAME}: {path}: " if path else f"{NAME}: "
         if own is None:
             raise TypeError(

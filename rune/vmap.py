@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from rune.arguments import array_leaves, callable_, fresh, leaf_type, raws
+from rune.arguments import array_leaves, callable_, fresh, raws, type_or_none
 from rune.batch import Batch, Lanes
 from rune.level import Value, opened
 from rune.primitives import movement
@@ -73,7 +73,7 @@ def fronted(leaves: list, paths: list[str], axes: list, size: int | None) -> tup
         if axis is None:
             moved.append(x)
             continue
-        t = leaf_type(x) or (x.type if isinstance(x, Value) else None)
+        t = type_or_none(x)
         if t is None or not -t.ndim <= axis < t.ndim:
             raise ValueError(
                 f"{NAME}: {path}: {describe(x) if t is None else t} has no axis {axis} to map over: give None for it in in_axes"
@@ -93,7 +93,7 @@ def fronted(leaves: list, paths: list[str], axes: list, size: int | None) -> tup
 
 def placed(level: Batch, x: Any, axis: int | None) -> Any:
     """A result with its lanes at `axis`; one that depends on no lane is broadcast to them."""
-    if leaf_type(x) is None and not isinstance(x, Value):
+    if type_or_none(x) is None:
         return x  # a static leaf comes back as it is
     if axis is None:
         if level.owns(x):

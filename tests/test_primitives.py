@@ -131,7 +131,7 @@ def test_compiled_is_evaluated(name, f, args):
 @every
 def test_the_tangent_is_the_central_difference(name, f, args):
     out = f(*args)
-    if not smooth(args) or out.dtype.kind != "f" or name in ("nextafter",):
+    if not smooth(args) or out.dtype.kind != "f" or name in ("nextafter", "cast"):  # these are steps, not smooth
         return
     d, eps = directions(args), 1e-6
     want = (
@@ -151,7 +151,8 @@ def test_the_transpose_is_the_adjoint_of_the_tangent(name, f, args):
     ct = np.random.default_rng(6).standard_normal(np.shape(y))
     _, dy = rune.jvp(on_boxes(f), args, d)
     pulled = sum(np.sum(g * v) for g, v in zip(pullback(ct), d, strict=True))
-    np.testing.assert_allclose(pulled, np.sum(ct * dy), rtol=1e-9, atol=1e-11)
+    single = name == "cast"  # through float32
+    np.testing.assert_allclose(pulled, np.sum(ct * dy), rtol=1e-6 if single else 1e-9, atol=1e-6 if single else 1e-11)
 
 
 @every

@@ -18,6 +18,7 @@ from rune.level import bind
 from rune.native import nest
 from rune.primitives import movement
 from rune.primitives.contract import matmul, swap
+from rune.primitives.indexing import take_along
 from rune.primitives.primitive import Primitive
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
@@ -55,13 +56,24 @@ class LU(Primitive):
         return [lu, perm]
 
     def jvp(self, primals, tangents, params):
-        return bind(self, primals, params), [None, None]  # see `solve`: a carries the derivative
+        factors, perm = bind(self, primals, params)
+        if tangents[0] is None or not params.get("tangent"):
+            return [factors, perm], [None, None]  # see `solve`: a carries the derivative
+        # X = L^-1 P dA U^-1, dL = L (X below the diagonal), dU = (the rest of X) U
+        shape = type_of(factors).shape
+        n, dtype = shape[-1], type_of(factors).dtype
+        rows = movement.broadcast(movement.reshape(perm, (*shape[:-1], 1)), shape)
+        x = triangular_solve(factors, take_along(tangents[0], rows, len(shape) - 2), lower=True, transpose=False, unit=True)
+        x = swap(triangular_solve(factors, swap(x), lower=False, transpose=True))
+        low = np.tril(np.ones((n, n), dtype), -1)
+        change = matmul(e.add(e.mul(factors, low), np.eye(n, dtype=dtype)), e.mul(x, low))
+        return [factors, perm], [e.add(change, matmul(e.mul(x, 1 - low), e.mul(factors, 1 - low))), None]
 
     def batch(self, size, args, mapped, params):
         return bind(self, args, params), [True, True]
 
     def lower(self, e):
-        return [nest.Library(e.outputs, e.inputs, "lu", dict(e.params))]
+        return [nest.Library(e.outputs, e.inputs, "lu", {"check": e.params["check"]})]
 
 
 class Solve(Primitive):
@@ -226,9 +238,9 @@ def stack(size: int, args: list, mapped: list[bool]) -> list:
     ]
 
 
-def lu(a: Any, check: bool = True) -> list:
-    """(lu, perm) of square matrices; a singular one raises where `check`."""
-    return bind(lu_, [a], {"check": check})
+def lu(a: Any, check: bool = True, tangent: bool = False) -> list:
+    """(lu, perm) of square matrices; a singular one raises where `check`; differentiable where `tangent`."""
+    return bind(lu_, [a], {"check": check, "tangent": True} if tangent else {"check": check})
 
 
 def solve(a: Any, b: Any) -> Any:

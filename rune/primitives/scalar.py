@@ -157,6 +157,10 @@ def _same(name: str) -> Callable:
     return tangent
 
 
+def _imag_tangent(tangents, primals, out, params):
+    return e.imag(tangents[0]) if tangents[0] is not None and type_of(primals[0]).dtype.kind == "c" else None
+
+
 def _mul_back(k, ct, args, params):
     return e.mul(ct, args[1 - k])
 
@@ -301,7 +305,7 @@ row(
     "imag",
     np.imag,
     linear="all",
-    tangent=_same("imag"),
+    tangent=_imag_tangent,
     back=lambda k, ct, args, p: e.complex(_zero(ct), e.neg(ct)),
 )
 row(

@@ -1,0 +1,422 @@
+"""Rules of the user's: custom_jvp, custom_vjp and custom_transpose.
+
+A rule returns a result and what its derivative is made of: a tangent map, or a pullback.
+
+- On plain values the rule runs and its result is returned.
+- Under differentiation the innermost one applies the rule: it runs on that level's primals, which
+  are plain under one differentiation and values of the outer ones under several, so those
+  differentiate the rule's own code.
+- Under a trace or a map the rule is traced: its result becomes one program, its map or pullback
+  another that reads values of the first (residuals), and both stand in one equation.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from rune import derive
+from rune.arguments import array_leaves, callable_, finished, raws, type_or_none
+from rune.constructs.call import call
+from rune.jvp import Forward
+from rune.level import Level, Value, bind, opened
+from rune.linear import Tangent
+from rune.primitives import movement
+from rune.primitives.map import cast
+from rune.primitives.primitive import Primitive, Unknown, zeros
+from rune.program import Type, type_of
+from rune.structure import Tree, describe, flatten
+from rune.trace import Trace, record
+from rune.value import box
+
+__all__ = ["custom_jvp", "custom_transpose", "custom_vjp"]
+
+
+class Ruled(Primitive):
+    """args -> (results, residuals) of a traced rule; `rule` is the program of its map or pullback.
+
+    The map is a program linear in its first inputs, (tangents..., residuals...) -> tangents; the
+    pullback is (cotangents..., residuals...) -> cotangents.
+    """
+
+    recompute = False
+
+    def __init__(self, name: str, linear: Callable[[dict, list, list], list]):
+        self.name = name
+        self.linear = linear  # (params, tangents, residuals) -> tangents of the results
+
+    def effect(self, params):
+        return params["program"].effect
+
+    def inlined(self, params):
+        return params["program"]
+
+    def type(self, types, params):
+        return params["program"].output_types
+
+    def evaluate(self, args, params):
+        return bind(call, args, {"program": params["program"]})
+
+    def jvp(self, primals, tangents, params):
+        outs = bind(call, primals, {"program": params["program"]})
+        results, residuals = outs[: params["results"]], outs[params["results"] :]
+        moving = [
+            zeros(type_of(p)) if t is None else t
+            for p, t in zip(primals, tangents, strict=True)
+            if type_of(p).inexact
+        ]
+        changes = self.linear(params, moving, residuals)
+        given = iter(changes)
+        moved = [next(given) if type_of(x).inexact else None for x in results]
+        return outs, [*moved, *(None for _ in residuals)]
+
+    def batch(self, size, args, mapped, params):
+        over = lambda p: derive.batch(p, (True,) * len(p.inputs), size, (True,) * len(p.outputs))[0]
+        args = [
+            a if m else movement.broadcast(a, (size, *type_of(a).shape))
+            for a, m in zip(args, mapped, strict=True)
+        ]
+        outs = bind(
+            self,
+            args,
+            {
+                **params,
+                "program": over(params["program"]),
+                "rule": marked(over(params["rule"]), params["rule"]),
+            },
+        )
+        return outs, [True] * len(outs)
+
+    def show(self, e, name):
+        return f"{self.name} ({', '.join(name(v) for v in e.inputs)})", []
+
+
+def marked(derived: Any, like: Any) -> Any:
+    derived.linear = like.linear
+    return derived
+
+
+class Pulled(Primitive):
+    """(tangents..., residuals...) -> tangents of the results, known only by its transpose.
+
+    `pull(cts, residuals)` gives the cotangents: the user's pullback, or its traced program.
+    """
+
+    name = "custom_vjp"
+    recompute = False
+
+    def type(self, types, params):
+        return list(params["types"])
+
+    def evaluate(self, args, params):
+        raise no_forward()
+
+    def jvp(self, primals, tangents, params):
+        raise no_forward()
+
+    def batch(self, size, args, mapped, params):
+        program = params["rule"]
+        if program is None:
+            raise no_forward()
+        over, _ = derive.batch(program, (True,) * len(program.inputs), size, (True,) * len(program.outputs))
+        args = [
+            a if m else movement.broadcast(a, (size, *type_of(a).shape))
+            for a, m in zip(args, mapped, strict=True)
+        ]
+        types = tuple(Type(t.dtype, (size, *t.shape)) for t in params["types"])
+        return bind(self, args, {**params, "rule": over, "types": types}), [True] * len(types)
+
+    def linear_in(self, flags, params):
+        return not any(flags[params["moving"] :])
+
+    def transpose(self, cts, args, params):
+        n = params["moving"]
+        cts = [zeros(t) if ct is None else ct for t, ct in zip(params["types"], cts, strict=True)]
+        if params["rule"] is not None:
+            found = bind(call, [*cts, *args[n:]], {"program": params["rule"]})
+        else:
+            found = params["pull"](cts)
+        return [ct if isinstance(a, Unknown) else None for a, ct in zip(args[:n], found, strict=True)] + [
+            None
+        ] * len(args[n:])
+
+
+def no_forward() -> TypeError:
+    return TypeError(
+        "rune.jvp: a custom_vjp rule has no forward derivative: state a tangent map with rune.custom_jvp"
+    )
+
+
+def map_program(params: dict, moving: list, residuals: list) -> list:
+    return bind(call, [*moving, *residuals], {"program": params["rule"]})
+
+
+def pull_program(params: dict, moving: list, residuals: list) -> list:
+    outs = params["program"].outputs[: params["results"]]
+    types = tuple(v.type for v in outs if v.type.inexact)
+    return pulled_back(moving, residuals, types, rule=params["rule"])
+
+
+def pulled_back(moving: list, residuals: list, types: tuple, rule: Any = None, pull: Any = None) -> list:
+    if not any(isinstance(t, Tangent) for t in moving):
+        raise no_forward()
+    params = {"types": types, "moving": len(moving), "rule": rule, "pull": pull}
+    return bind(pulled, [*moving, *residuals], params)
+
+
+ruled_jvp, ruled_vjp, pulled = Ruled("custom_jvp", map_program), Ruled("custom_vjp", pull_program), Pulled()
+
+
+class Applied:
+    """A rule applied to leaves: its results, and its map or pullback over flat lists.
+
+    Lists hold the leaves that have derivatives only; the user's function sees whole structures, zeros
+    where there is no derivative, and the bare structure for one argument.
+    """
+
+    def __init__(self, name: str, rule: Callable, args: Tree, leaves: list):
+        self.name = name
+        self.args = args
+        self.types = [type_or_none(x) for x in leaves]
+        self.moving = [t is not None and t.inexact for t in self.types]
+        arguments = args.build([box(x) for x in leaves])
+        self.single = len(arguments) == 1
+        result = rule(*arguments)
+        if not isinstance(result, tuple) or len(result) != 2 or not callable(result[1]):
+            raise TypeError(f"{name}: the rule must return (result, a function), got {describe(result)}")
+        self.map = result[1]
+        found, self.tree = array_leaves(name, result[0])
+        self.results = raws(found)
+        self.result_types = [type_of(x).strong() for x in self.results]
+
+    def tangents(self, moving: list) -> list:
+        """Tangents of the results by the user's map."""
+        given = iter(moving)
+        full = [next(given) if m else none_of(t) for t, m in zip(self.types, self.moving, strict=True)]
+        found, tree = flatten(self.map(*self.args.build([box(x) for x in full])))
+        self.same(tree, self.tree, "tangent map", "result")
+        return self.fitted(raws(found), self.result_types, tree, "tangent map")
+
+    def cotangents(self, cts: list) -> list:
+        """Cotangents of the arguments by the user's pullback."""
+        given = iter(cts)
+        full = [next(given) if t.inexact else zeros(t) for t in self.result_types]
+        result = self.map(self.tree.build([box(x) for x in full]))
+        found, tree = flatten((result,) if self.single else result)
+        self.same(tree, self.args, "pullback", "arguments")
+        return self.fitted(raws(found), self.types, tree, "pullback")
+
+    def same(self, own: Tree, expected: Tree, what: str, of: str) -> None:
+        if own != expected:
+            raise ValueError(f"{self.name}: the structure that the {what} returned is not that of the {of}")
+
+    def fitted(self, found: list, types: list, tree: Tree, what: str) -> list:
+        """The leaves that have derivatives, each of its type."""
+        fitting = []
+        for x, t, path in zip(found, types, tree.paths(), strict=True):
+            if t is None or not t.inexact:
+                continue
+            own = type_or_none(x)
+            if own is None or own.shape != t.shape:
+                where = f"{self.name}: {path}: " if path else f"{self.name}: "
+                raise ValueError(f"{where}{own or describe(x)} returned by the {what}, {t} expected")
+            fitting.append(cast(x, t.dtype))
+        return fitting
+
+
+def none_of(t: Type | None) -> Any:
+    return 0 if t is None else zeros(t)
+
+
+class Kind:
+    """One of the two kinds of rule: how its derivative is applied at once, and how it is traced."""
+
+    def __init__(self, name: str, primitive: Ruled, at_once: Callable, traced: Callable):
+        self.name = name
+        self.primitive = primitive
+        self.at_once = at_once  # (run, tangents of the arguments) -> tangents of the inexact results
+        self.traced = traced  # (trace, run) -> program of the map or pullback
+
+    def function(self, rule: Callable) -> Callable:
+        callable_(self.name, rule)
+
+        @functools.wraps(rule, updated=())
+        def function(*args: Any) -> Any:
+            found, tree = array_leaves(self.name, args)
+            leaves = raws(found)
+            level = highest(leaves)
+            if level is None:
+                run = Applied(self.name, rule, tree, leaves)
+                return finished(run.results, run.tree)
+            if isinstance(level, Forward):
+                return self.differentiated(level, rule, tree, leaves)
+            return self.staged(rule, tree, leaves)
+
+        return function
+
+    def differentiated(self, level: Forward, rule: Callable, tree: Tree, leaves: list) -> Any:
+        pairs = [level.open(x) for x in leaves]
+        run = Applied(self.name, rule, tree, [p for p, _ in pairs])
+        moving = [(p, t) for (p, t), m in zip(pairs, run.moving, strict=True) if m]
+        if all(t is None for _, t in moving):
+            given = iter([None] * len(run.results))
+        else:
+            given = iter(self.at_once(run, [zeros(type_of(p)) if t is None else t for p, t in moving]))
+        changes = [next(given) if t.inexact else None for t in run.result_types]
+        return run.tree.build([box(level.dual(p, t)) for p, t in zip(run.results, changes, strict=True)])
+
+    def staged(self, rule: Callable, tree: Tree, leaves: list) -> Any:
+        """The rule traced: (results, residuals) as one program, its map or pullback as another."""
+        dynamic = [type_or_none(x) is not None for x in leaves]
+        level, inner = Trace(self.name), Trace(self.name)
+        with opened(level):
+            run = Applied(
+                self.name,
+                rule,
+                tree,
+                [level.input(type_of(x)) if d else x for x, d in zip(leaves, dynamic, strict=True)],
+            )
+            results = [level.lift(x) for x in run.results]
+            with opened(inner):
+                second = self.traced(inner, run)
+            first = level.close([*results, *inner.captures], self.name)
+        args = [x for x, d in zip(leaves, dynamic, strict=True) if d]
+        params = {"program": first, "rule": second, "results": len(results)}
+        outs = bind(self.primitive, [*args, *level.captures], params)
+        return run.tree.build([box(x) for x in outs[: len(results)]])
+
+
+def highest(leaves: list) -> Level | None:
+    levels = [x.level for x in leaves if isinstance(x, Value)]
+    return max(levels, key=lambda level: level.depth) if levels else None
+
+
+def traced_map(level: Trace, run: Applied) -> Any:
+    moving = [level.input(t.strong()) for t, m in zip(run.types, run.moving, strict=True) if m]
+    program = level.close(run.tangents(moving), f"{run.name}.map")
+    program.linear = True
+    return program
+
+
+def traced_pullback(level: Trace, run: Applied) -> Any:
+    cts = [level.input(t) for t in run.result_types if t.inexact]
+    return level.close(run.cotangents(cts), f"{run.name}.pullback")
+
+
+def pull_at_once(run: Applied, moving: list) -> list:
+    types = tuple(t for t in run.result_types if t.inexact)
+    return pulled_back(moving, [], types, pull=run.cotangents)
+
+
+jvp_rule = Kind("rune.custom_jvp", ruled_jvp, lambda run, moving: run.tangents(moving), traced_map)
+vjp_rule = Kind("rune.custom_vjp", ruled_vjp, pull_at_once, traced_pullback)
+
+
+def custom_jvp(rule):
+    return jvp_rule.function(rule)
+
+
+def custom_vjp(rule):
+    return vjp_rule.function(rule)
+
+
+class Transposed(Primitive):
+    """A linear function and its transpose, both as functions of flat leaves."""
+
+    name = "custom_transpose"
+    recompute = False
+
+    def type(self, types, params):
+        return list(params["types"])
+
+    def evaluate(self, args, params):
+        return params["apply"](args)
+
+    def jvp(self, primals, tangents, params):
+        outs = bind(self, primals, params)
+        if all(t is None for t in tangents):
+            return outs, [None] * len(outs)
+        return outs, bind(
+            self,
+            [zeros(type_of(p)) if t is None else t for p, t in zip(primals, tangents, strict=True)],
+            params,
+        )
+
+    def linear_in(self, flags, params):
+        return True
+
+    def transpose(self, cts, args, params):
+        cts = [zeros(t) if ct is None else ct for t, ct in zip(params["types"], cts, strict=True)]
+        found = params["back"](cts)
+        return [ct if isinstance(a, Unknown) else None for a, ct in zip(args, found, strict=True)]
+
+    def inlined(self, params):
+        return params["program"]
+
+    def batch(self, size, args, mapped, params):
+        args = [
+            a if m else movement.broadcast(a, (size, *type_of(a).shape))
+            for a, m in zip(args, mapped, strict=True)
+        ]
+        over = lambda p: derive.batch(p, (True,) * len(p.inputs), size, (True,) * len(p.outputs))[0]
+        outs = bind(self, args, programs(over(params["program"]), over(params["transposed"])))
+        return outs, [True] * len(outs)
+
+    def show(self, e, name):
+        return f"{self.name} ({', '.join(name(v) for v in e.inputs)})", []
+
+
+transposed_ = Transposed()
+
+
+def programs(forward: Any, back: Any) -> dict:
+    """The parameters of a traced linear function: both directions as calls of programs."""
+    return {
+        "program": forward,
+        "transposed": back,
+        "types": tuple(forward.output_types),
+        "apply": lambda args: bind(call, args, {"program": forward}),
+        "back": lambda cts: bind(call, cts, {"program": back}),
+    }
+
+
+def custom_transpose(linear, transpose):
+    name = "rune.custom_transpose"
+    callable_(name, linear)
+    callable_(name, transpose)
+
+    @functools.wraps(linear, updated=())
+    def function(*args: Any) -> Any:
+        found, tree = array_leaves(name, args)
+        leaves = raws(found)
+        level = highest(leaves)
+        if level is None:
+            return linear(*args)
+        shape: dict = {}
+
+        def apply(values):
+            result, out = array_leaves(name, linear(*tree.build([box(x) for x in values])))
+            shape["out"] = out
+            return raws(result)
+
+        def back(cts):
+            result = transpose(shape["out"].build([box(x) for x in cts]))
+            found, own = flatten((result,) if len(args) == 1 else result)
+            if own != tree:
+                raise ValueError(
+                    f"{name}: the structure that the transpose returned is not that of the arguments"
+                )
+            return raws(found)
+
+        types = [type_of(x) for x in leaves]
+        forward, captures = record(name, types, apply)
+        if captures:
+            raise ValueError(f"{name}: the linear function captures a traced value: pass it as an argument")
+        if isinstance(level, Forward):
+            params = {"types": tuple(forward.output_types), "apply": apply, "back": back, "program": forward}
+        else:
+            params = programs(forward, record(name, forward.output_types, back)[0])
+        return shape["out"].build([box(x) for x in bind(transposed_, leaves, params)])
+
+    return function
