@@ -40,6 +40,7 @@ class Tables:
         default_factory=set
     )  # functions whose result is a view of their first argument
     read_only: set = dataclasses.field(default_factory=set)  # those of them that may not be written
+    writes: set = dataclasses.field(default_factory=set)  # functions that give what their first argument holds afterwards
     getitem: Callable = None  # (x, index) -> value
     basic: Callable = None  # whether an index makes a view
     setitem: Callable = None  # (target, index, v) -> the target's new value
@@ -186,6 +187,13 @@ class Traced:
             return tables.augmented(self, ufunc, method, targets, inputs, keywords)
         if method == "__call__":
             result = box(f(*unbox(inputs), **unbox(keywords)))
+            if isinstance(result, tuple):
+                for target, part in zip(targets, result, strict=False):
+                    if target is not None:
+                        target._assign(part)
+                return tuple(part if t is None else t for t, part in zip(targets or (None,) * len(result), result, strict=True))
+            if targets and targets[0] is not None and "where" in keywords:
+                result = call(tables.functions[np.where], (keywords["where"], result, targets[0]), {})
         else:
             result = box(tables.ufunc_methods[method](ufunc, *unbox(inputs), **unbox(keywords)))
         if targets and targets[0] is not None:
@@ -240,6 +248,13 @@ class Traced:
         positions = self._move(np.arange(t.size).reshape(t.shape))
         base._store(tables.scatter_flat(base._value, positions, index, self._type, x))
 
+    def _replace(self, new: Any) -> None:
+        """Hold `new`, of the same shape and dtype, instead of all it holds."""
+        if self._base is None and self._writeable:
+            self._store(new)
+        else:
+            self[...] = box(new)
+
     def _assign(self, x: Any) -> None:
         """Write all of `x`, under NumPy's casting rule for `out`."""
         dtype = np.asarray(x).dtype if not isinstance(x, Traced) else x.dtype
@@ -270,8 +285,16 @@ def view(of: Traced, value: Value, move: Callable, writeable: bool = True) -> Tr
 
 def call(f: Callable, args: tuple, keywords: dict) -> Any:
     """A table's function on boxes: unboxed, applied, boxed, as a view where it makes one."""
+    out = keywords.get("out")
+    if out is not None:
+        return written(out, f, args, {k: v for k, v in keywords.items() if k != "out"})
+    if f in tables.writes and not (args and isinstance(args[0], Traced)):
+        raise lost(args, keywords)
     plain, named = unbox(args), unbox(keywords)
     result = f(*plain, **named)
+    if f in tables.writes:
+        args[0]._replace(result)
+        return None
     if f in tables.views and args and isinstance(args[0], Traced):
         more = tuple(plain[1:])
         along = lambda k: (
@@ -291,10 +314,41 @@ def call(f: Callable, args: tuple, keywords: dict) -> Any:
     return box(result)
 
 
+def written(out: Any, f: Callable, args: tuple, keywords: dict) -> Any:
+    """The result of a function, written into `out`."""
+    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    if not isinstance(target, Traced):
+        raise lost(args, keywords)
+    result = call(f, args, keywords)
+    shape = np.shape(result) if not isinstance(result, Traced) else result.shape
+    if shape != target.shape:
+        raise ValueError(f"output parameter has shape {target.shape}, the result has shape {shape}")
+    target._assign(result)
+    return target
+
+
+def lost(args: tuple, keywords: dict) -> TracedValueError:
+    """What a write of traced values into a plain array raises."""
+    found = first_traced((*args, *keywords.values()))
+    if found is None:
+        return TracedValueError("out: a plain array is written by an operation on traced values")
+    return found._refuse("asarray")
+
+
+def first_traced(x: Any) -> Traced | None:
+    if isinstance(x, Traced):
+        return x
+    if isinstance(x, (tuple, list)):
+        return next((t for t in map(first_traced, x) if t is not None), None)
+    return None
+
+
 def box(x: Any) -> Any:
-    """Values boxed, also inside tuples and lists."""
+    """Values boxed, also inside tuples and lists; 0-d arrays as NumPy scalars."""
     if isinstance(x, Value):
         return Traced(x)
+    if type(x) is np.ndarray:
+        return x if x.ndim else x[()]
     if isinstance(x, tuple):
         parts = [box(v) for v in x]
         return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)

@@ -1,0 +1,21 @@
+"""NumPy's functions over traced values, one module per family; importing this fills the tables.
+
+Every function takes and gives plain arrays and values (`rune.value` boxes them), composes primitives
+and computes the same by NumPy where nothing is traced.
+"""
+
+from rune.numpy import (  # noqa: F401
+    augmented,
+    elementwise,
+    indexing,
+    linalg,
+    products,
+    reductions,
+    selection,
+    shapes,
+    sorting,
+    ufuncs,
+    writing,
+)
+
+__all__: list[str] = []

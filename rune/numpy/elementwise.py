@@ -1,0 +1,446 @@
+"""Elementwise functions: every ufunc with a row in the table of scalar functions, operators, choices.
+
+A ufunc's keywords are NumPy's: `dtype` and `casting` choose the loop by NumPy's own resolution, and
+with `where` the operands of the places left out are replaced by a harmless number, so that neither a
+value nor a derivative of theirs is computed.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from rune.level import Value
+from rune.numpy.arguments import asarray, common, dtype_of, integer, operand, promote, real_dtype, shape_of
+from rune.numpy.register import attribute, function, method
+from rune.primitives import movement
+from rune.primitives.map import cast, elementwise
+from rune.primitives.scalar import TABLE, e
+from rune.program import type_of
+from rune.value import box, tables, unbox
+
+__all__ = ["call_ufunc", "choose_between"]
+
+HARMLESS = {"arccosh": 2.0}  # an operand at which the function and its derivative are finite; 0.5 elsewhere
+
+
+def call_ufunc(name: str, args: tuple, where: Any = True, dtype: Any = None, casting: str = "same_kind",
+               signature: Any = None, order: str = "K", subok: bool = True) -> Any:  # fmt: skip
+    """A row as NumPy's ufunc, with its keywords."""
+    args = tuple(map(operand, args))
+    if dtype is not None or signature is not None:
+        args = loop_operands(TABLE[name].ufunc, args, dtype, casting, signature)
+    if where is True:
+        return apply(name, *args)
+    where = cast(operand(where), bool)
+    spare = HARMLESS.get(name, 0.5)
+    args = tuple(e.select(where, a, spare if type_of(a).inexact else 1) for a in args)
+    out = apply(name, *args)
+    return e.select(where, out, cast(0, dtype_of(out)))
+
+
+def loop_operands(ufunc: np.ufunc, args: tuple, dtype: Any, casting: str, signature: Any) -> tuple:
+    """The operands cast for the loop that `dtype` or `signature` asks for."""
+    kinds = [
+        {"f": float, "c": complex, "i": int}.get(t.dtype.kind, t.dtype) if t.weak else t.dtype
+        for t in map(type_of, args)
+    ]
+    if signature is None:
+        signature = (*(None,) * ufunc.nin, *(np.dtype(dtype),) * ufunc.nout)
+    elif isinstance(signature, str):
+        signature = tuple(np.dtype(c) for c in signature.replace("->", ""))
+    dtypes = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), signature=signature, casting=casting)
+    return tuple(cast(a, d) for a, d in zip(args, dtypes[: ufunc.nin], strict=True))
+
+
+def apply(name: str, *args: Any, operator: bool = False) -> Any:
+    special = SPECIAL.get(name)
+    if special is not None:
+        return special(*args, operator=operator)
+    return elementwise(name, *args, operator=operator)
+
+
+def power(x: Any, y: Any, operator: bool = False) -> Any:
+    """x**y; constant exponents that NumPy computes without `pow` are computed as NumPy does."""
+    if isinstance(y, Value) or np.ndim(y):
+        return elementwise("pow", x, y, operator=operator)
+    dtype = common(x, y)
+    if dtype.kind not in "fc":
+        if y < 0:
+            raise ValueError("Integers to negative integer powers are not allowed.")
+        return elementwise(
+            "square" if y == 2 else "pow",
+            *((x,) if y == 2 and dtype == dtype_of(x) else (x, y)),
+            operator=operator,
+        )
+    name = {2: "square", 0.5: "sqrt", -1: "reciprocal"}.get(y)
+    if name is None and y != 1:
+        return elementwise("pow", x, y, operator=operator)
+    if dtype_of(x) != dtype:
+        x = (
+            elementwise("mul", x, 1.0, operator=True)
+            if operator and type_of(x).weak and type(y) is float
+            else cast(x, dtype)
+        )
+    return x if name is None else elementwise(name, x, operator=operator)
+
+
+def conjugate(x: Any, operator: bool = False) -> Any:
+    return elementwise("conj", x, operator=operator) if dtype_of(x).kind == "c" else x
+
+
+SPECIAL = {"pow": power, "conj": conjugate}
+
+for _row in TABLE.values():
+    if isinstance(_row.ufunc, np.ufunc):
+        tables.ufuncs[_row.ufunc] = functools.partial(
+            lambda name, *args, **how: call_ufunc(name, args, **how), _row.name
+        )
+
+
+def ufunc(name: str):
+    """Answer for a ufunc that is a composition of rows."""
+
+    def register(f):
+        def answer(*args, where=True, dtype=None, casting="same_kind", order="K", subok=True):
+            args = tuple(map(operand, args))
+            if dtype is not None:
+                args = loop_operands(getattr(np, name), args, dtype, casting, None)
+            out = f(*args)
+            if where is not True:
+                where = cast(operand(where), bool)
+                blank = lambda v: e.select(where, v, cast(0, dtype_of(v)))
+                out = tuple(map(blank, out)) if isinstance(out, tuple) else blank(out)
+            return out
+
+        if hasattr(np, name):
+            tables.ufuncs[getattr(np, name)] = answer
+        return f
+
+    return register
+
+
+@ufunc("positive")
+def positive(x):
+    if dtype_of(x).kind == "b":
+        raise TypeError("ufunc 'positive' did not contain a loop with signature matching types bool -> None")
+    return cast(x, dtype_of(x))
+
+
+@ufunc("fabs")
+def fabs(x):
+    return e.abs(cast(x, np.fabs.resolve_dtypes((dtype_of(x), None))[0]))
+
+
+@ufunc("float_power")
+def float_power(x, y):
+    dtype = np.complex128 if "c" in (dtype_of(x).kind, dtype_of(y).kind) else np.float64
+    return power(cast(x, dtype), cast(y, dtype))
+
+
+@ufunc("divmod")
+def divmod_(x, y):
+    return e.floor_div(x, y), e.mod(x, y)
+
+
+@ufunc("modf")
+def modf(x):
+    x = cast(x, np.modf.resolve_dtypes((dtype_of(x), None, None))[0])
+    whole = e.trunc(x)
+    part = e.select(e.isinf(x), e.copysign(cast(0, dtype_of(x)), x), e.copysign(e.sub(x, whole), x))
+    return part, whole
+
+
+@ufunc("ldexp")
+def ldexp(x, exponent):
+    x = cast(x, np.ldexp.resolve_dtypes((dtype_of(x), dtype_of(exponent), None))[0])
+    return e.mul(x, e.exp2(cast(exponent, dtype_of(x))))
+
+
+@ufunc("degrees")
+def degrees(x):
+    return e.rad2deg(x)
+
+
+@ufunc("radians")
+def radians(x):
+    return e.deg2rad(x)
+
+
+@ufunc("spacing")
+def spacing(x):
+    x = cast(x, np.spacing.resolve_dtypes((dtype_of(x), None))[0])
+    return e.sub(e.nextafter(x, e.copysign(cast(np.inf, dtype_of(x)), x)), x)
+
+
+# Operators
+
+
+OPERATORS = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_div", "mod": "mod",
+    "pow": "pow", "and": "and", "or": "or", "xor": "xor", "lshift": "left_shift", "rshift": "right_shift",
+}  # fmt: skip
+COMPARISONS = {"lt": "lt", "le": "le", "eq": "eq", "ne": "ne", "gt": "gt", "ge": "ge"}
+
+
+def is_operand(x: Any) -> bool:
+    """Whether a binary operator takes `x`; other types may know an answer of their own."""
+    return isinstance(x, (Value, np.ndarray, np.generic, float, int, complex, list, tuple)) or hasattr(
+        x, "__array__"
+    )
+
+
+def binary(name: str, reflected: bool):
+    def apply_operator(x, y, modulo=None):
+        if not is_operand(y):
+            return NotImplemented
+        y = operand(y)
+        return apply(name, y, x, operator=True) if reflected else apply(name, x, y, operator=True)
+
+    return apply_operator
+
+
+for _symbol, _name in (OPERATORS | COMPARISONS).items():
+    tables.operators[f"__{_symbol}__"] = binary(_name, False)
+    tables.operators[f"__r{_symbol}__"] = binary(_name, True)
+
+tables.operators |= {
+    "__neg__": lambda x: elementwise("neg", x, operator=True),
+    "__pos__": lambda x: x if type_of(x).weak else positive(x),
+    "__abs__": lambda x: elementwise("abs", x, operator=True),
+    "__invert__": lambda x: elementwise("not", x, operator=True),
+    "__divmod__": lambda x, y: divmod_(x, operand(y)),
+    "__rdivmod__": lambda x, y: divmod_(operand(y), x),
+    "__round__": lambda x, decimals=0: round_(x, decimals or 0),
+}
+
+
+# Choices
+
+
+@function("where")
+def where(condition, *branches):
+    if not branches:
+        return tables.functions[np.nonzero](condition)
+    if len(branches) != 2:
+        raise ValueError("either both or neither of x and y should be given")
+    return choose_between(condition, *branches)
+
+
+def choose_between(condition: Any, x: Any, y: Any) -> Any:
+    condition, x, y = map(operand, (condition, x, y))
+    x, y = (np.asarray(v) if type(v) is bool else v for v in (x, y))
+    return e.select(cast(condition, bool), x, y)
+
+
+@function("select")
+def select(condlist, choicelist, default=0):
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not len(condlist):
+        raise ValueError("select with an empty condition list is not possible")
+    *choices, out = promote(*map(operand, (*choicelist, default)))
+    conditions = list(map(operand, condlist))
+    if any(dtype_of(c).kind != "b" for c in conditions):
+        raise TypeError("invalid entry in condlist: should be boolean ndarray")
+    shape = np.broadcast_shapes(*map(shape_of, (*choices, *conditions)))
+    for condition, choice in zip(conditions[::-1], choices[::-1], strict=True):
+        out = e.select(condition, choice, out)
+    return movement.broadcast(out, shape)
+
+
+@function("piecewise")
+def piecewise(x, condlist, funclist, *args, **keywords):
+    x = asarray(x)
+    condlist = condlist if isinstance(condlist, (list, tuple)) else [condlist]
+    conditions = [cast(asarray(c), bool) for c in condlist]
+    if len(conditions) == 1 and shape_of(conditions[0]) != shape_of(x):
+        conditions = [
+            movement.reshape(movement.part(conditions[0], 0, k, k + 1), shape_of(x))
+            for k in range(shape_of(conditions[0])[0])
+        ]
+    if len(funclist) == len(conditions) + 1:
+        otherwise = functools.reduce(e.logical_or, conditions)
+        conditions.append(e.logical_not(otherwise))
+    elif len(funclist) != len(conditions):
+        raise ValueError(
+            f"with {len(conditions)} condition(s), either {len(conditions)} or {len(conditions) + 1} functions are expected"
+        )
+    out = np.zeros(shape_of(x), dtype_of(x))
+    for condition, f in zip(conditions, funclist, strict=True):
+        y = f
+        if callable(f):
+            # Elsewhere f sees a place where it is asked for: no NaN of a place left out is differentiated.
+            y = unbox(f(box(x), *box(args), **keywords))
+        out = e.select(condition, cast(operand(y), dtype_of(x)), out)
+    return out
+
+
+@function("clip")
+def clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None, **how):
+    low, high = (a_min if min is None else min), (a_max if max is None else max)
+    a = operand(a)
+    low, high = (None if v is None else operand(v) for v in (low, high))
+    dtype = how.get("dtype") or common(*(v for v in (a, low, high) if v is not None))
+    a = cast(a, dtype)
+    if low is not None:
+        a = e.maximum(a, cast(low, dtype))
+    return a if high is None else e.minimum(a, cast(high, dtype))
+
+
+@method("clip")
+def clip_method(a, min=None, max=None, out=None, **how):
+    return clip(a, min, max, **how)
+
+
+@function("nan_to_num")
+def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
+    x = asarray(x)
+    if dtype_of(x).kind == "c":
+        parts = (
+            nan_to_num(e.real(x), nan=nan, posinf=posinf, neginf=neginf),
+            nan_to_num(e.imag(x), nan=nan, posinf=posinf, neginf=neginf),
+        )
+        return e.complex(*parts)
+    if dtype_of(x).kind != "f":
+        return x
+    info = np.finfo(dtype_of(x))
+    high = info.max if posinf is None else operand(posinf)
+    low = info.min if neginf is None else operand(neginf)
+    cast_to = lambda v: cast(operand(v), dtype_of(x))
+    out = e.select(e.isnan(x), cast_to(nan), x)
+    out = e.select(e.eq(x, cast_to(np.inf)), cast_to(high), out)
+    return e.select(e.eq(x, cast_to(-np.inf)), cast_to(low), out)
+
+
+# Parts of complex numbers
+
+
+@attribute("real", view=False)
+@function("real")
+def real(x):
+    x = asarray(x)
+    return e.real(x) if dtype_of(x).kind == "c" else x
+
+
+@attribute("imag", view=False)
+@function("imag")
+def imag(x):
+    x = asarray(x)
+    return e.imag(x) if dtype_of(x).kind == "c" else e.mul(x, cast(0, dtype_of(x)))
+
+
+@function("angle")
+def angle(z, deg=False):
+    z = asarray(z)
+    complex_ = dtype_of(z).kind == "c"
+    out = e.arctan2(e.imag(z), e.real(z)) if complex_ else e.arctan2(cast(0, common(z, 0.0)), z)
+    return e.mul(out, 180 / math.pi) if deg else out
+
+
+@method("conj")
+@method("conjugate")
+def conjugate_method(x):
+    return conjugate(x)
+
+
+@function("real_if_close")
+def real_if_close(a, tol=100):
+    a = asarray(a)
+    if dtype_of(a).kind != "c":
+        return a
+    raise TypeError("numpy.real_if_close: the dtype would depend on traced values: use np.real(x)")
+
+
+@function("iscomplex")
+def iscomplex(x):
+    x = asarray(x)
+    return e.ne(imag(x), cast(0, real_dtype(dtype_of(x))))
+
+
+@function("isreal")
+def isreal(x):
+    return e.logical_not(iscomplex(x))
+
+
+@function("iscomplexobj")
+def iscomplexobj(x):
+    return dtype_of(asarray(x)).kind == "c"
+
+
+@function("isrealobj")
+def isrealobj(x):
+    return not iscomplexobj(x)
+
+
+@function("isposinf")
+def isposinf(x, out=None):
+    return e.eq(asarray(x), np.inf)
+
+
+@function("isneginf")
+def isneginf(x, out=None):
+    return e.eq(asarray(x), -np.inf)
+
+
+@function("isclose")
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    a, b = asarray(a), asarray(b)
+    if dtype_of(b).kind not in "fc":
+        b = cast(b, common(b, 1.0))
+    near = e.le(e.abs(e.sub(a, b)), e.add(atol, e.mul(rtol, e.abs(b))))
+    near = e.logical_or(e.logical_and(near, e.isfinite(b)), e.eq(a, b))
+    return e.logical_or(near, e.logical_and(e.isnan(a), e.isnan(b))) if equal_nan else near
+
+
+# Rounding and special functions
+
+
+@function("round", "around", method="round")
+def round_(a, decimals=0, out=None):
+    a, decimals = asarray(a), integer(decimals)
+    dtype = dtype_of(a)
+    if dtype.kind == "c":
+        return e.complex(round_(e.real(a), decimals), round_(e.imag(a), decimals))
+    if dtype.kind == "b":
+        return cast(a, np.float16) if decimals == 0 else round_(cast(a, np.float64), decimals)
+    if dtype.kind in "iu":
+        return a if decimals >= 0 else cast(round_(cast(a, np.float64), decimals), dtype)
+    if decimals == 0:
+        return e.rint(a)
+    scale = cast(10.0 ** abs(decimals), dtype)
+    there, back = (e.mul, e.div) if decimals > 0 else (e.div, e.mul)
+    return back(e.rint(there(a, scale)), scale)
+
+
+@function("fix")
+def fix(x, out=None):
+    x = asarray(x)
+    return x if dtype_of(x).kind in "iub" else e.trunc(x)
+
+
+@function("sinc")
+def sinc(x):
+    x = asarray(x)
+    y = e.mul(math.pi, e.select(e.eq(x, 0), cast(1e-20, common(x, 1.0)), x))
+    return e.div(e.sin(y), y)
+
+
+@function("unwrap")
+def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
+    from rune.numpy.reductions import cumsum, diff
+    from rune.numpy.shapes import axis_part, concatenate
+
+    p = asarray(p)
+    axis = axis % len(shape_of(p))
+    d = diff(p, axis=axis)
+    discont = period / 2 if discont is None else discont
+    low = -period / 2
+    wrapped = e.add(e.mod(e.sub(d, low), period), low)
+    wrapped = e.select(e.logical_and(e.eq(wrapped, low), e.gt(d, 0)), -low, wrapped)
+    correction = e.select(e.lt(e.abs(d), discont), 0.0, e.sub(wrapped, d))
+    rest = e.add(axis_part(p, axis, 1, None), cumsum(correction, axis=axis))
+    return concatenate([axis_part(p, axis, 0, 1), rest], axis=axis)

@@ -1,0 +1,385 @@
+"""Indexing: reading and writing with every index NumPy accepts.
+
+An index is resolved once, axis by axis, into slices, new axes and integer arrays.  Slices are moves;
+what integer arrays index is moved to the front, gathered or scattered, and moved back to where NumPy
+puts it.  Constant masks become integer arrays.  A mask that is not known is a selection
+(`rune.numpy.selection`), since a shape may not depend on values.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+import warnings
+from typing import Any
+
+import numpy as np
+
+from rune.level import TracedValueError, Value
+from rune.numpy.arguments import asarray, dtype_of, holds_value, operand, shape_of
+from rune.numpy.selection import Selection
+from rune.primitives import movement
+from rune.primitives.indexing import gather, scatter
+from rune.primitives.map import cast
+from rune.primitives.scalar import e
+from rune.value import tables
+
+__all__ = ["assigned", "getitem", "masked", "setitem"]
+
+NEW = object()  # a new axis
+
+
+@dataclasses.dataclass
+class Resolved:
+    """An index over an array: per axis a (start, stop, step) or an integer array; and new axes.
+
+    `entries` follows the index: NEW, or the number of an axis.
+    """
+
+    shape: tuple[int, ...]
+    spans: dict[int, tuple[int, int, int]]
+    single: set[int]  # axes indexed by an int, when no array indexes another
+    arrays: dict[int, Any]
+    entries: list
+
+
+def basic(index: Any) -> bool:
+    """Whether an index makes a view: ints, slices, new axes and an ellipsis."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(
+        p is None or p is Ellipsis or isinstance(p, (slice, int, np.integer)) and not isinstance(p, (bool, np.bool_))
+        or isinstance(p, np.ndarray) and p.ndim == 0 and p.dtype.kind in "iu"
+        for p in parts
+    )  # fmt: skip
+
+
+def converted(part: Any) -> Any:
+    """One part of an index: None, Ellipsis, a slice, an int, or an array or value."""
+    if part is None or part is Ellipsis or isinstance(part, (slice, Value)):
+        return part
+    if isinstance(part, (bool, np.bool_)):
+        return np.asarray(part)
+    if isinstance(part, (int, np.integer)):
+        return int(part)
+    if isinstance(part, (list, tuple)) or isinstance(part, np.ndarray):
+        part = asarray(part) if holds_value(part) else np.asarray(part)
+        if not isinstance(part, Value):
+            if part.size == 0 and part.dtype.kind == "f" and part.ndim == 1:
+                part = part.astype(np.intp)  # x[[]]
+            if part.ndim == 0 and part.dtype.kind in "iu":
+                return int(part)
+        return part
+    if hasattr(part, "__index__"):
+        return operator.index(part)
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
+    )
+
+
+def resolve(shape: tuple[int, ...], index: Any) -> Resolved:
+    parts = [converted(p) for p in (index if isinstance(index, tuple) else (index,))]
+    takes = lambda p: 0 if p is None or p is Ellipsis else (len(shape_of(p)) if is_mask(p) else 1)
+    used = sum(map(takes, parts))
+    if used > len(shape):
+        raise IndexError(
+            f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed"
+        )
+    dots = sum(p is Ellipsis for p in parts)
+    if dots > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if not dots:
+        parts.append(Ellipsis)
+    r = Resolved(shape, {}, set(), {}, [])
+    advanced = any(not (p is None or p is Ellipsis or isinstance(p, (slice, int))) for p in parts)
+    axis = 0
+    for p in parts:
+        if p is Ellipsis:
+            for _ in range(len(shape) - used):
+                r.spans[axis] = (0, shape[axis], 1)
+                r.entries.append(axis)
+                axis += 1
+        elif p is None:
+            r.entries.append(NEW)
+        elif isinstance(p, slice):
+            r.spans[axis] = p.indices(shape[axis])
+            r.entries.append(axis)
+            axis += 1
+        elif isinstance(p, int):
+            n = shape[axis]
+            if not -n <= p < n:
+                raise IndexError(f"index {p} is out of bounds for axis {axis} with size {n}")
+            p %= n
+            r.entries.append(axis)
+            if advanced:
+                r.arrays[axis] = np.asarray(p)
+            else:
+                r.spans[axis] = (p, p + 1, 1)
+                r.single.add(axis)
+            axis += 1
+        elif is_mask(p):
+            for i in mask_indices(p, shape, axis, r):
+                r.arrays[axis] = i
+                r.entries.append(axis)
+                axis += 1
+        else:
+            if dtype_of(p).kind not in "iu":
+                raise IndexError("arrays used as indices must be of integer (or boolean) type")
+            r.arrays[axis] = p
+            r.entries.append(axis)
+            axis += 1
+    return r
+
+
+def is_mask(p: Any) -> bool:
+    return isinstance(p, (np.ndarray, Value)) and dtype_of(p).kind == "b"
+
+
+def mask_indices(mask: Any, shape: tuple[int, ...], axis: int, r: Resolved) -> tuple:
+    if isinstance(mask, Value):
+        raise TracedValueError(
+            f"boolean index: the value is traced by {mask.level.name}; a shape would depend on values: write np.where(mask, x, 0)"
+        )
+    if mask.ndim == 0:
+        raise TracedValueError(
+            "boolean index: a scalar mask is not supported for traced values: write np.where(mask, x, 0)"
+        )
+    for k, n in enumerate(mask.shape):
+        if n != shape[axis + k]:
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {axis + k}; size of axis is {shape[axis + k]} "
+                f"but size of corresponding boolean axis is {n}"
+            )
+    return np.nonzero(mask)
+
+
+# Slices
+
+
+def forward(span: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The same places from the lowest up."""
+    start, stop, step = span
+    n = len(range(start, stop, step))
+    if n == 0:
+        return (0, 0, 1)
+    if step < 0:
+        return (start + (n - 1) * step, start + 1, -step)
+    return (start, start + (n - 1) * step + 1, step)
+
+
+def sliced(x: Any, r: Resolved) -> Any:
+    """`x` with its slices taken; every axis stays."""
+    spans = [forward(r.spans[k]) if k in r.spans else (0, n, 1) for k, n in enumerate(r.shape)]
+    starts, stops, steps = (tuple(s[j] for s in spans) for j in range(3))
+    if all((a, c) == (0, 1) and b == n for a, b, c, n in zip(starts, stops, steps, r.shape, strict=True)):
+        steps = (1,) * len(r.shape)
+    return movement.flip(movement.slice_(x, starts, stops, steps), backward(r))
+
+
+def backward(r: Resolved) -> tuple[int, ...]:
+    return tuple(k for k, span in sorted(r.spans.items()) if span[2] < 0)
+
+
+def length(span: tuple[int, int, int]) -> int:
+    return len(range(*span))
+
+
+# Where integer arrays index
+
+
+@dataclasses.dataclass
+class Placed:
+    """How an array with its slices taken is permuted so that its indexed axes lead; and the result's shape."""
+
+    indices: list  # integer arrays of one shape K
+    order: tuple[int, ...]  # the indexed axes, then the others
+    at: int  # where the axes K stand among the result's
+    rest: tuple[int, ...]  # the result's other axes, new ones too
+
+
+def place(r: Resolved) -> Placed:
+    axes = sorted(r.arrays)
+    # The index arrays lead unless they stand next to each other; new axes and slices part them.
+    spots = [k for k, entry in enumerate(r.entries) if entry is not NEW and entry in r.arrays]
+    adjacent = spots == list(range(spots[0], spots[-1] + 1))
+    others = [k for k in range(len(r.shape)) if k not in r.arrays]
+    rest = tuple(
+        1 if entry is NEW else length(r.spans[entry])
+        for entry in r.entries
+        if entry is NEW or entry not in r.arrays
+    )
+    arrays = [r.arrays[k] for k in axes]
+    try:
+        K = np.broadcast_shapes(*map(shape_of, arrays))
+    except ValueError:
+        shapes = " ".join(str(shape_of(a)).replace(" ", "") for a in arrays)
+        raise IndexError(
+            f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes}"
+        ) from None
+    indices = [movement.broadcast(cast(a, np.int64), K) for a in arrays]
+    return Placed(indices, (*axes, *others), spots[0] if adjacent else 0, rest)
+
+
+def getitem(x: Any, index: Any) -> Any:
+    if (
+        not isinstance(x, Value)
+        and not holds_value(index)
+        and not (isinstance(index, tuple) and any(map(holds_value, index)))
+    ):
+        return x[index]
+    mask = mask_of(x, index)
+    if mask is not None:
+        return Selection.of(x, mask)
+    r = resolve(shape_of(x), index)
+    x = sliced(x, r)
+    if not r.arrays:
+        return movement.reshape(
+            x,
+            tuple(1 if k is NEW else length(r.spans[k]) for k in r.entries if k is NEW or k not in r.single),
+        )
+    p = place(r)
+    K = shape_of(p.indices[0])
+    out = gather(movement.permute(x, p.order), p.indices)
+    out = movement.reshape(out, K + p.rest)
+    if p.at:
+        n, m = len(K), len(K) + len(p.rest)
+        out = movement.permute(out, (*range(n, n + p.at), *range(n), *range(n + p.at, m)))
+    return out
+
+
+def mask_of(x: Any, index: Any) -> Any:
+    """The traced mask over all of `x` or its leading axes that an index is, where it is one."""
+    parts = index if isinstance(index, tuple) else (index,)
+    parts = [p for p in parts if p is not Ellipsis]
+    if len(parts) != 1 or not isinstance(parts[0], Value) or not is_mask(parts[0]):
+        return None
+    mask = parts[0]
+    shape = shape_of(mask)
+    if (
+        index is not mask
+        and isinstance(index, tuple)
+        and index[0] is Ellipsis
+        and len(shape) != len(shape_of(x))
+    ):
+        return None
+    if shape != shape_of(x)[: len(shape)]:
+        raise IndexError(
+            f"boolean index did not match indexed array: its shape is {shape}, the array's {shape_of(x)}"
+        )
+    return mask
+
+
+# Writing
+
+
+def assigned(v: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
+    """`v` as NumPy stores it into a place of that dtype and shape."""
+    v = operand(v)
+    if dtype_of(v).kind == "c" and dtype.kind != "c":
+        if not shape_of(v) and not isinstance(v, np.ndarray):
+            raise TypeError(f"float() argument must be a string or a real number, not '{dtype_of(v).name}'")
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part",
+            np.exceptions.ComplexWarning,
+            stacklevel=5,
+        )
+        v = e.real(v)
+    given = shape_of(v)
+    extra = len(given) - len(shape)
+    if extra > 0 and given[:extra] == (1,) * extra:
+        v = movement.reshape(v, given[extra:])
+    fits = len(shape_of(v)) <= len(shape) and all(
+        m in (1, n) for m, n in zip(shape_of(v)[::-1], shape[::-1], strict=False)
+    )
+    if not fits:
+        raise ValueError(
+            f"could not broadcast input array from shape {str(given).replace(' ', '')} into shape {str(shape).replace(' ', '')}"
+        )
+    return movement.broadcast(cast(v, dtype), shape)
+
+
+def setitem(target: Any, index: Any, v: Any) -> Any:
+    """What `target` holds after `target[index] = v`."""
+    shape, dtype = shape_of(target), dtype_of(target)
+    mask = mask_of(target, index)
+    if mask is not None:
+        return masked(target, mask, v)
+    if isinstance(v, Selection):
+        raise v.refused("stored under another index")
+    r = resolve(shape, index)
+    if not r.arrays:
+        region = tuple(length(r.spans[k]) for k in range(len(shape)))
+        seen = tuple(
+            1 if k is NEW else length(r.spans[k]) for k in r.entries if k is NEW or k not in r.single
+        )
+        v = movement.reshape(assigned(v, dtype, seen), region)
+        return into(target, movement.flip(v, backward(r)), r)
+    p = place(r)
+    K = shape_of(p.indices[0])
+    seen = p.rest[: p.at] + K + p.rest[p.at :]
+    v = assigned(v, dtype, seen)
+    if p.at:
+        m = len(seen)
+        v = movement.permute(v, (*range(p.at, p.at + len(K)), *range(p.at), *range(p.at + len(K), m)))
+    block = sliced(target, r)
+    front = movement.permute(block, p.order)
+    kept = shape_of(front)[len(p.indices) :]
+    if math.prod(K) == 0 or math.prod(kept) == 0:
+        return target
+    front = scatter("set", front, p.indices, movement.reshape(v, K + kept))
+    block = movement.permute(front, tuple(int(k) for k in np.argsort(p.order)))
+    return into(target, movement.flip(block, backward(r)), r)
+
+
+def into(target: Any, block: Any, r: Resolved) -> Any:
+    """`target` with its slices replaced by `block`, in ascending order."""
+    spans = [forward(r.spans[k]) if k in r.spans else (0, n, 1) for k, n in enumerate(r.shape)]
+    if shape_of(block) == r.shape:
+        return block if isinstance(block, Value) and block.level is target.level else target.level.lift(block)
+    if math.prod(shape_of(block)) == 0:
+        return target
+    return movement.update(target, block, tuple(s[0] for s in spans), tuple(s[2] for s in spans))
+
+
+def masked(target: Any, mask: Any, v: Any) -> Any:
+    """`target` with `target[mask] = v` for a mask that is not known: a choice, where v has one size."""
+    shape = shape_of(target)
+    rest = shape[len(shape_of(mask)) :]
+    wide = movement.reshape(mask, shape_of(mask) + (1,) * len(rest))
+    if isinstance(v, Selection):
+        v.belongs(mask)
+        return e.select(wide, cast(v.whole, dtype_of(target)), target)
+    v = operand(v)
+    lead = shape_of(v)[: max(len(shape_of(v)) - len(rest), 0)]
+    if lead not in ((), (1,)):
+        raise TracedValueError(
+            f"boolean index: the value is traced by {mask.level.name}; how many places it chooses is not known: "
+            f"write np.where(mask, v, x) with v of the array's shape"
+        )
+    v = assigned(movement.reshape(v, shape_of(v)[len(lead) :]), dtype_of(target), rest)
+    return e.select(wide, v, target)
+
+
+def scatter_flat(target: Any, positions: np.ndarray, index: Any, seen: Any, v: Any) -> Any:
+    """`target` with what a view of it shows at `index` replaced; `positions` are the view's places."""
+    flat = movement.reshape(target, (math.prod(shape_of(target)),))
+    chosen = [index] if not isinstance(index, tuple) else list(index)
+    if any(isinstance(i, Value) and is_mask(i) for i in chosen):
+        new = setitem(gather(flat, [positions], checked=True), index, v)
+        places = positions
+    elif any(holds_value(i) for i in chosen):
+        places = getitem(positions, index)
+        new = assigned(v, dtype_of(target), shape_of(places))
+    else:
+        places = np.asarray(positions[index])
+        new = assigned(v, dtype_of(target), places.shape)
+    if math.prod(shape_of(places)) == 0:
+        return target
+    flat = scatter("set", flat, [places], new, checked=True)
+    return movement.reshape(flat, shape_of(target))
+
+
+tables.getitem = getitem
+tables.basic = basic
+tables.setitem = setitem
+tables.scatter_flat = scatter_flat

@@ -1,0 +1,555 @@
+"""Products: dot, matmul, einsum and their relatives, all by one contraction of labelled axes."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from rune.level import Value
+from rune.numpy.arguments import asarray, axes_of, dtype_of, integer, promote, shape_of
+from rune.numpy.elementwise import conjugate
+from rune.numpy.register import function
+from rune.numpy.shapes import moveaxis
+from rune.primitives import movement
+from rune.primitives.contract import contract
+from rune.primitives.indexing import gather
+from rune.primitives.map import cast
+from rune.primitives.reduce import reduce
+from rune.primitives.scalar import e
+from rune.value import tables
+
+__all__ = ["einsum", "matmul", "pair", "tensordot"]
+
+
+def pair(a: Any, la: tuple, b: Any, lb: tuple, out: tuple) -> Any:
+    """The product of two arrays with labelled axes (no label twice in one), summed to the labels `out`.
+
+    An axis of length 1 broadcasts against a longer one of its label, as in np.einsum.
+    """
+    a, la, b, lb = without_ones(a, la, b, lb)
+    a, la = summed(a, la, {*lb, *out})
+    b, lb = summed(b, lb, {*la, *out})
+    both = [k for k in la if k in lb]
+    over = tuple(k for k in both if k not in out)
+    if not over:
+        # Nothing is summed: an elementwise product, which fuses.
+        labels = tuple(k for k in out if k in la or k in lb)
+        return spread(e.mul(aligned(a, la, labels), aligned(b, lb, labels)), labels, out)
+    batch = tuple(k for k in both if k in out)
+    free_a, free_b = (tuple(k for k in ls if k not in both) for ls in (la, lb))
+    where = lambda ls, ks: tuple(ls.index(k) for k in ks)
+    if not free_a and free_b:
+        (a, la, b, lb), free_a, free_b = (b, lb, a, la), free_b, free_a
+    c = times(a, b, (where(la, over), where(lb, over)), (where(la, batch), where(lb, batch)))
+    labels = batch + free_a + free_b
+    present = tuple(k for k in out if k in labels)
+    return spread(movement.permute(c, tuple(labels.index(k) for k in present)), present, out)
+
+
+def times(a: Any, b: Any, contracting: tuple, batch: tuple) -> Any:
+    """A contraction in the operands' dtype; booleans are joined by `and` and `or`."""
+    if dtype_of(a).kind == "b":
+        return cast(contract(cast(a, np.int64), cast(b, np.int64), contracting, batch), bool)
+    return contract(a, b, contracting, batch)
+
+
+def without_ones(a: Any, la: tuple, b: Any, lb: tuple) -> tuple:
+    size = {}
+    for x, labels in ((a, la), (b, lb)):
+        for k, n in zip(labels, shape_of(x), strict=True):
+            if size.get(k, 1) == 1:
+                size[k] = n
+            elif n not in (1, size[k]):
+                raise ValueError(
+                    f"operands could not be broadcast together: an axis has lengths {size[k]} and {n}"
+                )
+
+    def squeeze(x, labels, other):
+        gone = [
+            j
+            for j, (k, n) in enumerate(zip(labels, shape_of(x), strict=True))
+            if n == 1 and k in other and size[k] != 1
+        ]
+        x = movement.reshape(x, tuple(n for j, n in enumerate(shape_of(x)) if j not in gone))
+        return x, tuple(k for j, k in enumerate(labels) if j not in gone)
+
+    a, short = squeeze(a, la, lb)
+    b, lb = squeeze(b, lb, la)
+    return a, short, b, lb
+
+
+def summed(x: Any, labels: tuple, keep: set) -> tuple:
+    gone = tuple(j for j, k in enumerate(labels) if k not in keep)
+    return reduce("sum", x, gone), tuple(k for k in labels if k in keep)
+
+
+def aligned(x: Any, labels: tuple, to: tuple) -> Any:
+    """`x` with its axes in the order of `to`, of length 1 where it has none."""
+    order = tuple(labels.index(k) for k in to if k in labels)
+    x = movement.permute(x, order)
+    sizes = iter(shape_of(x))
+    shape = tuple(next(sizes) if k in labels else 1 for k in to)
+    first = next((j for j, k in enumerate(to) if k in labels), len(to))
+    return movement.reshape(x, shape[first:])  # broadcasting adds what leads
+
+
+def spread(x: Any, labels: tuple, out: tuple) -> Any:
+    """Axes of length 1 where neither operand has the label."""
+    sizes = dict(zip(labels, shape_of(x), strict=True))
+    return movement.reshape(x, tuple(sizes.get(k, 1) for k in out))
+
+
+# Matrix products
+
+
+def matmul(a: Any, b: Any) -> Any:
+    a, b = promote(asarray(a), asarray(b))
+    na, nb = len(shape_of(a)), len(shape_of(b))
+    if not na or not nb:
+        which = 0 if not na else 1
+        raise ValueError(
+            f"matmul: Input operand {which} does not have enough dimensions (has 0, gufunc core with signature (n?,k),(k,m?)->(n?,m?) requires 1)"
+        )
+    inner = shape_of(a)[-1], shape_of(b)[-2 if nb > 1 else 0]
+    if inner[0] != inner[1]:
+        raise ValueError(
+            f"matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature (n?,k),(k,m?)->(n?,m?) "
+            f"(size {inner[1]} is different from {inner[0]})"
+        )
+    leads = np.broadcast_shapes(shape_of(a)[: max(na - 2, 0)], shape_of(b)[: max(nb - 2, 0)])
+    lead = lambda n: tuple(range(-n, 0))
+    la = lead(max(na - 2, 0)) + (("i", "k") if na > 1 else ("k",))
+    lb = lead(max(nb - 2, 0)) + (("k", "j") if nb > 1 else ("k",))
+    out = lead(len(leads)) + (("i",) if na > 1 else ()) + (("j",) if nb > 1 else ())
+    return pair(a, la, b, lb, out)
+
+
+def gufunc(ufunc: np.ufunc):
+    def register(f):
+        def answer(
+            *args,
+            axes=None,
+            axis=None,
+            keepdims=False,
+            dtype=None,
+            casting="same_kind",
+            order="K",
+            subok=True,
+        ):
+            args = list(map(asarray, args))
+            if dtype is not None:
+                args = [cast(a, dtype) for a in args]
+            if axis is not None:
+                args = [moveaxis(a, axis, -1) for a in args]
+            if axes is not None:
+                *ins, to = [(k,) if np.ndim(k) == 0 else tuple(k) for k in axes] + (
+                    [()] if len(axes) == len(args) else []
+                )
+                args = [moveaxis(a, k, tuple(range(-len(k), 0))) for a, k in zip(args, ins, strict=True)]
+                out = f(*args)
+                return moveaxis(out, tuple(range(-len(to), 0)), to) if to else out
+            out = f(*args)
+            return movement.reshape(out, (*shape_of(out), 1)) if keepdims else out
+
+        tables.ufuncs[ufunc] = answer
+        return f
+
+    return register
+
+
+gufunc(np.matmul)(matmul)
+
+
+def vecdot(x1: Any, x2: Any) -> Any:
+    a, b = promote(asarray(x1), asarray(x2))
+    n = max(len(shape_of(a)), len(shape_of(b)))
+    lead = lambda x: tuple(range(-len(shape_of(x)), -1))
+    return pair(conjugate(a), (*lead(a), "k"), b, (*lead(b), "k"), tuple(range(-n, -1)))
+
+
+if hasattr(np, "vecdot"):
+    gufunc(np.vecdot)(vecdot)
+if hasattr(np, "matvec"):
+
+    @gufunc(np.matvec)
+    def matvec(x1, x2):
+        out = matmul(x1, movement.reshape(x2, (*shape_of(x2), 1)))
+        return movement.reshape(out, shape_of(out)[:-1])
+
+    @gufunc(np.vecmat)
+    def vecmat(x1, x2):
+        out = matmul(conjugate(movement.reshape(x1, (*shape_of(x1)[:-1], 1, shape_of(x1)[-1]))), x2)
+        return movement.reshape(out, (*shape_of(out)[:-2], shape_of(out)[-1]))
+
+
+for _name, _reflected in (("__matmul__", False), ("__rmatmul__", True)):
+    tables.operators[_name] = functools.partial(
+        lambda reflected, x, y: matmul(y, x) if reflected else matmul(x, y), _reflected
+    )
+
+
+@function("linalg.matmul")
+def linalg_matmul(x1, x2, /):
+    return matmul(x1, x2)
+
+
+@function("linalg.vecdot")
+def linalg_vecdot(x1, x2, /, *, axis=-1):
+    return vecdot(moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))
+
+
+@function("dot", method="dot")
+def dot(a, b, out=None):
+    a, b = promote(asarray(a), asarray(b))
+    na, nb = len(shape_of(a)), len(shape_of(b))
+    if not na or not nb:
+        return e.mul(a, b)
+    check_inner("shapes {} and {} not aligned", a, -1, b, -2 if nb > 1 else 0)
+    la = (*(("a", k) for k in range(na - 1)), "k")
+    lb = (*(("b", k) for k in range(nb - 2)), "k", "j") if nb > 1 else ("k",)
+    return pair(a, la, b, lb, la[:-1] + tuple(k for k in lb if k != "k"))
+
+
+def check_inner(message: str, a: Any, i: int, b: Any, j: int) -> None:
+    m, n = shape_of(a)[i], shape_of(b)[j]
+    if m != n:
+        sa, sb = (str(shape_of(x)).replace(" ", "") for x in (a, b))
+        raise ValueError(
+            f"{message.format(sa, sb)}: {m} (dim {i % len(shape_of(a))}) != {n} (dim {j % len(shape_of(b))})"
+        )
+
+
+@function("inner")
+def inner(a, b, /):
+    a, b = promote(asarray(a), asarray(b))
+    na, nb = len(shape_of(a)), len(shape_of(b))
+    if not na or not nb:
+        return e.mul(a, b)
+    check_inner("shapes {} and {} not aligned", a, -1, b, -1)
+    la = (*(("a", k) for k in range(na - 1)), "k")
+    lb = (*(("b", k) for k in range(nb - 1)), "k")
+    return pair(a, la, b, lb, la[:-1] + lb[:-1])
+
+
+def vector(x: Any) -> Any:
+    x = asarray(x)
+    return movement.reshape(x, (math.prod(shape_of(x)),))
+
+
+@function("vdot")
+def vdot(a, b, /):
+    return dot(conjugate(vector(a)), vector(b))
+
+
+@function("outer")
+def outer(a, b, out=None):
+    a, b = promote(vector(a), vector(b))
+    return e.mul(movement.reshape(a, (*shape_of(a), 1)), b)
+
+
+@function("linalg.outer")
+def linalg_outer(x1, x2, /):
+    return outer(x1, x2)
+
+
+@function("tensordot", "linalg.tensordot")
+def tensordot(a, b, axes=2):
+    a, b = promote(asarray(a), asarray(b))
+    na, nb = len(shape_of(a)), len(shape_of(b))
+    if np.ndim(axes) == 0:
+        n = integer(axes)
+        over = tuple(range(na - n, na)), tuple(range(n))
+    else:
+        of_a, of_b = axes
+        over = axes_of(of_a, na), axes_of(of_b, nb)
+    if len(over[0]) != len(over[1]) or any(
+        shape_of(a)[i] != shape_of(b)[j] for i, j in zip(*over, strict=True)
+    ):
+        raise ValueError("shape-mismatch for sum")
+    la = tuple(("k", over[0].index(k)) if k in over[0] else ("a", k) for k in range(na))
+    lb = tuple(("k", over[1].index(k)) if k in over[1] else ("b", k) for k in range(nb))
+    return pair(a, la, b, lb, tuple(k for k in la + lb if k[0] != "k"))
+
+
+@function("kron")
+def kron(a, b):
+    a, b = promote(asarray(a), asarray(b))
+    n = max(len(shape_of(a)), len(shape_of(b)))
+    full = lambda x: (1,) * (n - len(shape_of(x))) + shape_of(x)
+    sa, sb = full(a), full(b)
+    a = movement.reshape(a, tuple(m for n_ in sa for m in (n_, 1)))
+    b = movement.reshape(b, tuple(m for n_ in sb for m in (1, n_)))
+    return movement.reshape(e.mul(a, b), tuple(i * j for i, j in zip(sa, sb, strict=True)))
+
+
+@function("cross")
+def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = promote(asarray(a), asarray(b))
+    a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
+    if shape_of(a)[-1] not in (2, 3) or shape_of(b)[-1] not in (2, 3):
+        raise ValueError("incompatible dimensions for cross product\n(dimension must be 2 or 3)")
+    part = lambda x, k: movement.part(x, len(shape_of(x)) - 1, k, k + 1)
+    both = shape_of(a)[-1], shape_of(b)[-1]
+    times_ = lambda i, j: e.mul(part(a, i), part(b, j))
+    if both == (2, 2):
+        out = e.sub(times_(0, 1), times_(1, 0))
+        return movement.reshape(out, shape_of(out)[:-1])
+    if both == (3, 3):
+        rows = [
+            e.sub(times_(1, 2), times_(2, 1)),
+            e.sub(times_(2, 0), times_(0, 2)),
+            e.sub(times_(0, 1), times_(1, 0)),
+        ]
+    elif both == (3, 2):
+        rows = [e.neg(times_(2, 1)), times_(2, 0), e.sub(times_(0, 1), times_(1, 0))]
+    else:
+        rows = [times_(1, 2), e.neg(times_(0, 2)), e.sub(times_(0, 1), times_(1, 0))]
+    out = movement.concatenate(rows, len(shape_of(rows[0])) - 1)
+    return moveaxis(out, -1, axisc)
+
+
+@function("linalg.cross")
+def linalg_cross(x1, x2, /, *, axis=-1):
+    return cross(x1, x2, axis=axis)
+
+
+# einsum
+
+
+@function("einsum")
+def einsum(*operands, out=None, optimize=False, dtype=None, casting="safe", order="K"):
+    inputs, result, arrays = parsed(operands)
+    arrays = promote(*arrays) if dtype is None else [cast(a, dtype) for a in arrays]
+    terms = [diagonals(a, labels) for a, labels in zip(arrays, inputs, strict=True)]
+    for step in contraction_path(inputs, result, arrays):
+        chosen = [terms.pop(k) for k in sorted(step, reverse=True)]
+        needed = {*result, *(k for _, labels in terms for k in labels)}
+        terms.append(combined(chosen, tuple(k for k in ordered(chosen) if k in needed) if terms else result))
+    return terms[0][0]
+
+
+def ordered(terms: list) -> tuple:
+    return tuple(dict.fromkeys(k for _, labels in terms[::-1] for k in labels))
+
+
+def combined(terms: list, keep: tuple) -> tuple:
+    if len(terms) == 1:
+        (x, labels) = terms[0]
+        x, labels = summed(x, labels, set(keep))
+        return movement.permute(x, tuple(labels.index(k) for k in keep)), keep
+    (b, lb), (a, la) = terms[:2]
+    rest = {k for _, labels in terms[2:] for k in labels}
+    if not rest and len(terms) == 2:
+        return pair(a, la, b, lb, keep), keep
+    middle = tuple(k for k in dict.fromkeys(la + lb) if k in keep or k in rest)
+    return combined([(pair(a, la, b, lb, middle), middle), *terms[2:]], keep)
+
+
+def diagonals(x: Any, labels: tuple) -> tuple:
+    """One axis for a label that stands several times: the diagonal."""
+    for label in dict.fromkeys(labels):
+        spots = [k for k, other in enumerate(labels) if other == label]
+        if len(spots) < 2:
+            continue
+        n = max(shape_of(x)[k] for k in spots)
+        if any(shape_of(x)[k] != n for k in spots):
+            raise ValueError(f"dimensions in single operand for collapsing index {label!r} don't match")
+        rest = tuple(k for k in range(len(labels)) if k not in spots)
+        x = gather(movement.permute(x, (*spots, *rest)), [np.arange(n)] * len(spots))
+        labels = (label, *(labels[k] for k in rest))
+    return x, labels
+
+
+def contraction_path(inputs: list, result: tuple, arrays: list) -> list:
+    if len(arrays) <= 2:
+        return [tuple(range(len(arrays)))]
+    names: dict = {}
+    letter = lambda k: names.setdefault(
+        k, chr(ord("a") + len(names)) if len(names) < 26 else chr(ord("A") + len(names) - 26)
+    )
+    text = ",".join("".join(map(letter, labels)) for labels in inputs) + "->" + "".join(map(letter, result))
+    stands = [np.broadcast_to(np.float64(0), shape_of(a)) for a in arrays]
+    return np.einsum_path(text, *stands, optimize="greedy")[0][1:]
+
+
+def parsed(operands: tuple) -> tuple[list, tuple, list]:
+    """Labels per operand, labels of the result, and the operands; an ellipsis becomes integer labels."""
+    if isinstance(operands[0], str):
+        text, arrays = operands[0].replace(" ", ""), [asarray(x) for x in operands[1:]]
+        left, arrow, right = text.partition("->")
+        inputs = [split_labels(term) for term in left.split(",")]
+        output = split_labels(right) if arrow else None
+    else:
+        arrays = [asarray(x) for x in operands[0 : len(operands) - len(operands) % 2 : 2]]
+        inputs = [list(labels) for labels in operands[1::2]]
+        output = list(operands[-1]) if len(operands) % 2 else None
+        named = lambda labels: [k if k is Ellipsis else ("s", int(k)) for k in labels]
+        inputs, output = [named(labels) for labels in inputs], None if output is None else named(output)
+    if len(inputs) != len(arrays):
+        raise ValueError("Number of einsum subscripts must be equal to the number of operands.")
+    full, widest = [], 0
+    for labels, a in zip(inputs, arrays, strict=True):
+        n = len(shape_of(a)) - sum(k is not Ellipsis for k in labels)
+        if n < 0 or (n and Ellipsis not in labels):
+            raise ValueError(
+                "einstein sum subscripts string does not match the number of dimensions of an operand"
+            )
+        widest = max(widest, n if Ellipsis in labels else 0)
+        full.append(expanded(labels, n))
+    if output is None:
+        counts: dict = {}
+        for labels in full:
+            for k in labels:
+                counts[k] = counts.get(k, 0) + 1
+        once = sorted(
+            (k for k, n in counts.items() if n == 1 and not isinstance(k, int)),
+            key=lambda k: k if isinstance(k, str) else k[1],
+        )
+        output = [*range(-widest, 0), *once]
+    else:
+        known = {k for labels in full for k in labels}
+        if any(k is not Ellipsis and k not in known for k in output):
+            raise ValueError(
+                "einstein sum subscripts string included output subscript which never appeared in an input"
+            )
+        output = expanded(output, widest)
+    return full, tuple(output), arrays
+
+
+def split_labels(term: str) -> list:
+    labels: list = []
+    k = 0
+    while k < len(term):
+        if term[k] == ".":
+            if term[k : k + 3] != "...":
+                raise ValueError("Invalid Ellipses.")
+            labels.append(Ellipsis)
+            k += 3
+            continue
+        if not term[k].isalpha():
+            raise ValueError(f"Character {term[k]} is not a valid symbol.")
+        labels.append(term[k])
+        k += 1
+    return labels
+
+
+def expanded(labels: list, n: int) -> tuple:
+    out: list = []
+    for k in labels:
+        out += range(-n, 0) if k is Ellipsis else [k]
+    return tuple(out)
+
+
+@function("einsum_path")
+def einsum_path(*operands, optimize="greedy", einsum_call=False):
+    stands = [np.broadcast_to(np.float64(0), shape_of(x)) if isinstance(x, Value) else x for x in operands]
+    return np.einsum_path(*stands, optimize=optimize)
+
+
+@function("linalg.multi_dot")
+def multi_dot(arrays, *, out=None):
+    arrays = [asarray(a) for a in arrays]
+    if len(arrays) < 2:
+        raise ValueError("Expecting at least two arrays.")
+    if len(arrays) == 2:
+        return dot(*arrays)
+    vectors = len(shape_of(arrays[0])) == 1, len(shape_of(arrays[-1])) == 1
+    labels = [(k, k + 1) for k in range(len(arrays))]
+    labels[0] = labels[0][1:] if vectors[0] else labels[0]
+    labels[-1] = labels[-1][:1] if vectors[1] else labels[-1]
+    sublists = [item for a, ls in zip(arrays, labels, strict=True) for item in (a, list(ls))]
+    result = ([] if vectors[0] else [0]) + ([] if vectors[1] else [len(arrays)])
+    return einsum(*sublists, result)
+
+
+# Polynomials and convolutions
+
+
+@function("convolve")
+def convolve(a, v, mode="full"):
+    a, v = promote(asarray(a), asarray(v))
+    if shape_of(a)[0] < shape_of(v)[0]:
+        a, v = v, a
+    return slid(a, movement.flip(v, (0,)), mode)
+
+
+@function("correlate")
+def correlate(a, v, mode="valid"):
+    a, v = promote(asarray(a), asarray(v))
+    v = conjugate(v)
+    if shape_of(a)[0] < shape_of(v)[0]:
+        return movement.flip(slid(v, a, mode), (0,))
+    return slid(a, v, mode)
+
+
+def slid(a: Any, v: Any, mode: str) -> Any:
+    """sum_j a[k + j] v[j], a at least as long as v: a gather of windows and one contraction."""
+    n, m = shape_of(a)[0], shape_of(v)[0]
+    if not m or not n:
+        raise ValueError("v cannot be empty" if not m else "a cannot be empty")
+    before = {"full": m - 1, "same": m // 2, "valid": 0}.get(mode)
+    if before is None:
+        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+    after = {"full": m - 1, "same": m - 1 - m // 2, "valid": 0}[mode]
+    if before or after:
+        a = movement.pad(a, (before,), (after,))
+    size = n + before + after - m + 1
+    windows = gather(a, [np.arange(size)[:, None] + np.arange(m)])
+    return times(windows, v, ((1,), (0,)), ((), ()))
+
+
+@function("polyval")
+def polyval(p, x):
+    p, x = asarray(p), asarray(x)
+    y = np.zeros(shape_of(x), np.result_type(dtype_of(p), dtype_of(x)))
+    for k in range(shape_of(p)[0]):
+        c = movement.reshape(movement.part(p, 0, k, k + 1), ())
+        y = movement.broadcast(c, shape_of(x)) if k == 0 else e.add(e.mul(y, x), c)
+    return y
+
+
+@function("polyadd")
+def polyadd(a1, a2):
+    return e.add(*same_length(a1, a2))
+
+
+@function("polysub")
+def polysub(a1, a2):
+    return e.sub(*same_length(a1, a2))
+
+
+def same_length(*polynomials: Any) -> list:
+    ps = [vector(p) for p in polynomials]
+    n = max(shape_of(p)[0] for p in ps)
+    return [movement.pad(p, (n - shape_of(p)[0],), (0,)) for p in ps]
+
+
+@function("polymul")
+def polymul(a1, a2):
+    return convolve(vector(a1), vector(a2))
+
+
+@function("polyder")
+def polyder(p, m=1):
+    p = asarray(p)
+    for _ in range(integer(m)):
+        n = shape_of(p)[0] - 1
+        p = e.mul(movement.part(p, 0, 0, n), np.arange(n, 0, -1))
+    return p
+
+
+@function("polyint")
+def polyint(p, m=1, k=None):
+    p = asarray(p)
+    constants = [0.0] * m if k is None else ([k] * m if np.ndim(k) == 0 else list(k))
+    for c in constants:
+        n = shape_of(p)[0]
+        p = movement.concatenate(
+            promote(e.div(p, np.arange(n, 0, -1)), np.reshape(np.asarray(c, float), (1,))), 0
+        )
+    return p

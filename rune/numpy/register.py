@@ -1,0 +1,65 @@
+"""How a function joins the tables that traced values read: one decorator on one definition.
+
+Names are NumPy's, below `numpy` ("sum", "linalg.norm"); a name that this NumPy does not have is left
+out, so newer functions need no test of the version.  Every function takes what `rune.value.unbox`
+gives: plain arrays, numbers, lists and values.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rune.value import tables
+
+__all__ = ["attribute", "function", "method"]
+
+
+def named(name: str) -> Any:
+    """NumPy's object of that name, or None."""
+    return functools.reduce(lambda x, part: getattr(x, part, None), name.split("."), np)
+
+
+def function(
+    *names: str, method: str = "", view: bool = False, read_only: bool = False, writes: bool = False
+) -> Callable:
+    """Answer for NumPy functions, and for the method of that name.
+
+    A *view*'s result reads and writes its first argument (not where `read_only`); one that *writes*
+    returns what its first argument holds afterwards.
+    """
+
+    def register(f: Callable) -> Callable:
+        for name in names:
+            answered = named(name)
+            if answered is not None:
+                tables.functions[answered] = f
+        for name in method.split():
+            tables.methods[name] = f
+        if view:
+            tables.views.add(f)
+        if read_only:
+            tables.read_only.add(f)
+        if writes:
+            tables.writes.add(f)
+        return f
+
+    return register
+
+
+def method(name: str, **how: bool) -> Callable:
+    """Answer for a method alone."""
+    return function(method=name, **how)
+
+
+def attribute(name: str, view: bool = False) -> Callable:
+    def register(f: Callable) -> Callable:
+        tables.attributes[name] = f
+        if view:
+            tables.views.add(f)
+        return f
+
+    return register

@@ -1,0 +1,374 @@
+"""Sorting, searching and reading at indices: one permutation, and gathers along an axis."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rune.level import TracedValueError, Value
+from rune.numpy.arguments import asarray, axis_of, dtype_of, integer, operand, promote, shape_of
+from rune.numpy.register import function, method
+from rune.primitives import movement
+from rune.primitives import indexing as primitive
+from rune.primitives.map import cast
+from rune.primitives.reduce import reduce
+from rune.primitives.scalar import e
+
+__all__ = ["argsort", "searchsorted", "sort", "take"]
+
+
+def last(a: Any, axis: int) -> Any:
+    """`a` with `axis` moved behind the others."""
+    n = len(shape_of(a))
+    return movement.permute(a, (*(k for k in range(n) if k != axis), axis))
+
+
+def back(a: Any, axis: int) -> Any:
+    n = len(shape_of(a))
+    return movement.permute(a, (*range(axis), n - 1, *range(axis, n - 1)))
+
+
+def flat(a: Any) -> Any:
+    return movement.reshape(a, (math.prod(shape_of(a)),))
+
+
+@function("argsort", method="argsort")
+def argsort(a, axis=-1, kind=None, order=None, *, stable=None):
+    if order is not None:
+        raise ValueError("Cannot specify order when the array has no fields.")
+    a = asarray(a)
+    if axis is None:
+        a, axis = flat(a), -1
+    axis = axis_of(axis, len(shape_of(a)))
+    return back(primitive.argsort(last(a, axis)), axis)
+
+
+@function("sort")
+def sort(a, axis=-1, kind=None, order=None, *, stable=None):
+    a = asarray(a)
+    if axis is None:
+        a, axis = flat(a), -1
+    axis = axis_of(axis, len(shape_of(a)))
+    return primitive.take_along(a, argsort(a, axis, order=order), axis)
+
+
+@function("partition")
+def partition(a, kth, axis=-1, kind="introselect", order=None):
+    check_kth(a, kth, axis)
+    return sort(a, axis)
+
+
+@function("argpartition", method="argpartition")
+def argpartition(a, kth, axis=-1, kind="introselect", order=None):
+    check_kth(a, kth, axis)
+    return argsort(a, axis)
+
+
+def check_kth(a: Any, kth: Any, axis: Any) -> None:
+    """A sorted array is partitioned at every k."""
+    a = asarray(a)
+    n = math.prod(shape_of(a)) if axis is None else shape_of(a)[axis_of(axis, len(shape_of(a)))]
+    for k in np.ravel(kth):
+        if not -n <= k < n:
+            raise ValueError(f"kth(={k}) out of bounds ({n})")
+
+
+@function("sort_complex")
+def sort_complex(a):
+    out = sort(a, 0)
+    return out if dtype_of(out).kind == "c" else cast(out, np.result_type(dtype_of(out), np.complex64))
+
+
+@function("lexsort")
+def lexsort(keys, axis=-1):
+    keys = (
+        [asarray(k) for k in keys]
+        if isinstance(keys, (list, tuple))
+        else [
+            movement.reshape(movement.part(keys, 0, k, k + 1), shape_of(keys)[1:])
+            for k in range(shape_of(keys)[0])
+        ]
+    )
+    axis = axis_of(axis, len(shape_of(keys[0])))
+    order = argsort(keys[0], axis)
+    for key in keys[1:]:
+        order = primitive.take_along(order, argsort(primitive.take_along(key, order, axis), axis), axis)
+    return order
+
+
+@function("searchsorted", method="searchsorted")
+def searchsorted(a, v, side="left", sorter=None):
+    """By bisection: log2(n) reads of the sorted array for all of `v` at once; NaN sorts last."""
+    a, v = promote(asarray(a), asarray(v))
+    if sorter is not None:
+        a = primitive.gather(a, [asarray(sorter)])
+    if side not in ("left", "right"):
+        raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
+    n = shape_of(a)[0]
+    shape = shape_of(v)
+    low, high = np.zeros(shape, np.int64), np.full(shape, n)
+    number = dtype_of(a).kind in "fc"
+    for _ in range(n.bit_length()):
+        middle = e.floor_div(e.add(low, high), 2)
+        here = primitive.gather(a, [e.minimum(middle, n - 1)], checked=True) if n else v
+        if side == "left":
+            before = e.lt(here, v)
+            before = (
+                e.logical_or(before, e.logical_and(e.isnan(v), e.logical_not(e.isnan(here))))
+                if number
+                else before
+            )
+        else:
+            before = e.le(here, v)
+            before = e.logical_or(before, e.isnan(v)) if number else before
+        open_ = e.lt(low, high)
+        low, high = (
+            e.select(e.logical_and(open_, before), e.add(middle, 1), low),
+            e.select(e.logical_and(open_, e.logical_not(before)), middle, high),
+        )
+    return low
+
+
+@function("digitize")
+def digitize(x, bins, right=False):
+    bins = asarray(bins)
+    n = shape_of(bins)[0]
+    if isinstance(bins, Value):
+        return searchsorted(bins, x, "left" if right else "right")
+    if np.any(np.diff(bins) < 0):
+        if np.any(np.diff(bins) > 0):
+            raise ValueError("bins must be monotonically increasing or decreasing")
+        return e.sub(n, searchsorted(bins[::-1], x, "right" if right else "left"))
+    return searchsorted(bins, x, "left" if right else "right")
+
+
+@function("interp")
+def interp(x, xp, fp, left=None, right=None, period=None):
+    x, xp, fp = asarray(x), asarray(xp), asarray(fp)
+    kind = np.complex128 if dtype_of(fp).kind == "c" else np.float64
+    x, xp, fp = cast(x, np.float64), cast(xp, np.float64), cast(fp, kind)
+    n = shape_of(xp)[0]
+    if shape_of(fp) != (n,) or n == 0:
+        raise ValueError("fp and xp are not of the same length." if n else "array of sample points is empty")
+    if period is not None:
+        left = right = None
+        period = abs(period)
+        x, xp = e.mod(x, period), e.mod(xp, period)
+        order = argsort(xp)
+        xp, fp = primitive.gather(xp, [order], checked=True), primitive.gather(fp, [order], checked=True)
+        ends = lambda v, k: movement.part(v, 0, k, k + 1)
+        xp = movement.concatenate([e.sub(ends(xp, n - 1), period), xp, e.add(ends(xp, 0), period)], 0)
+        fp = movement.concatenate([ends(fp, n - 1), fp, ends(fp, 0)], 0)
+        n += 2
+    end = lambda v, k: movement.reshape(movement.part(v, 0, k, k + 1), ())
+    below = e.lt(x, end(xp, 0))
+    above = e.gt(x, end(xp, n - 1))
+    left = end(fp, 0) if left is None else operand(left)
+    right = end(fp, n - 1) if right is None else operand(right)
+    if n == 1:
+        middle = movement.broadcast(end(fp, 0), shape_of(x))
+    else:
+        k = e.minimum(e.maximum(e.sub(searchsorted(xp, x, "right"), 1), 0), n - 2)
+        at = lambda v, i: primitive.gather(v, [i], checked=True)
+        x0, x1, f0, f1 = at(xp, k), at(xp, e.add(k, 1)), at(fp, k), at(fp, e.add(k, 1))
+        slope = e.div(e.sub(f1, f0), e.sub(x1, x0))
+        middle = e.add(e.mul(slope, e.sub(x, x0)), f0)
+        middle = e.select(e.eq(x, end(xp, n - 1)), end(fp, n - 1), middle)
+    return e.select(below, left, e.select(above, right, middle))
+
+
+# Reading at indices
+
+
+def bounded(indices: Any, n: int, mode: str) -> Any:
+    if mode == "raise":
+        return indices
+    if mode == "wrap":
+        return e.mod(indices, n)
+    if mode == "clip":
+        return e.minimum(e.maximum(indices, 0), n - 1)
+    raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+
+
+@function("take", method="take")
+def take(a, indices, axis=None, out=None, mode="raise"):
+    a, indices = asarray(a), asarray(indices)
+    if dtype_of(indices).kind not in "iub":
+        raise TypeError(
+            f"Cannot cast array data from {dtype_of(indices)!r} to dtype('int64') according to the rule 'safe'"
+        )
+    if axis is None:
+        a, axis = flat(a), 0
+    axis = axis_of(axis, len(shape_of(a)))
+    n, k = len(shape_of(a)), len(shape_of(indices))
+    indices = bounded(cast(indices, np.int64), shape_of(a)[axis], mode)
+    if shape_of(a)[axis] == 0 and math.prod(shape_of(indices)):
+        raise IndexError("cannot do a non-empty take from an empty axes.")
+    front = movement.permute(a, (axis, *(j for j in range(n) if j != axis)))
+    out = primitive.gather(front, [indices])
+    return movement.permute(out, (*range(k, k + axis), *range(k), *range(k + axis, k + n - 1)))
+
+
+@function("take_along_axis")
+def take_along_axis(arr, indices, axis=-1):
+    arr, indices = asarray(arr), asarray(indices)
+    if dtype_of(indices).kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    if axis is None:
+        if len(shape_of(indices)) != 1:
+            raise ValueError("when axis=None, `indices` must have a single dimension.")
+        arr, axis = flat(arr), 0
+    axis = axis_of(axis, len(shape_of(arr)))
+    if len(shape_of(arr)) != len(shape_of(indices)):
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    shape = tuple(
+        m if k == axis else max(m, n) if 1 in (m, n) else n
+        for k, (m, n) in enumerate(zip(shape_of(indices), shape_of(arr), strict=True))
+    )
+    indices = movement.broadcast(cast(indices, np.int64), shape)
+    arr = movement.broadcast(
+        arr, tuple(n if k == axis else m for k, (m, n) in enumerate(zip(shape, shape_of(arr), strict=True)))
+    )
+    parts = []
+    for k, n in enumerate(shape):
+        if k == axis:
+            parts.append(indices)
+        else:
+            counter = np.arange(n).reshape([-1 if j == k else 1 for j in range(len(shape))])
+            parts.append(np.broadcast_to(counter, shape))
+    return primitive.gather(arr, parts)
+
+
+@function("choose", method="choose")
+def choose(a, choices, out=None, mode="raise"):
+    a = asarray(a)
+    choices = (
+        promote(*map(asarray, choices))
+        if isinstance(choices, (list, tuple))
+        else [
+            movement.reshape(movement.part(choices, 0, k, k + 1), shape_of(choices)[1:])
+            for k in range(shape_of(choices)[0])
+        ]
+    )
+    n = len(choices)
+    if mode == "raise" and not isinstance(a, Value) and (np.any(a < 0) or np.any(a >= n)):
+        raise ValueError("invalid entry in choice array")
+    if mode == "raise" and isinstance(a, Value):
+        mode = "clip"
+    a = bounded(a, n, mode)
+    shape = np.broadcast_shapes(shape_of(a), *map(shape_of, choices))
+    out = movement.broadcast(choices[-1], shape)
+    for k in range(n - 2, -1, -1):
+        out = e.select(e.eq(a, k), choices[k], out)
+    return out
+
+
+@function("compress")
+def compress(condition, a, axis=None, out=None):
+    a = asarray(a)
+    if isinstance(condition, Value):
+        raise dependent("compress", condition)
+    if axis is None:
+        a, axis = flat(a), 0
+    return take(a, np.flatnonzero(condition), axis)
+
+
+@method("compress")
+def compress_method(a, condition, axis=None, out=None):
+    return compress(condition, a, axis)
+
+
+@function("extract")
+def extract(condition, arr):
+    if isinstance(condition, Value):
+        raise dependent("extract", condition)
+    return take(flat(asarray(arr)), np.flatnonzero(condition))
+
+
+# What has a shape that depends on values
+
+
+def dependent(name: str, x: Any) -> TracedValueError:
+    return TracedValueError(
+        f"{name}: the value is traced by {x.level.name}; a shape would depend on values: write np.where(mask, x, 0)"
+    )
+
+
+def concrete(name: str, x: Any) -> np.ndarray:
+    """The numbers of a value, where its level knows them."""
+    x = asarray(x)
+    if not isinstance(x, Value):
+        return x
+    try:
+        return np.asarray(x.level.concrete(x))
+    except TracedValueError:
+        raise dependent(name, x) from None
+
+
+@function("nonzero", method="nonzero")
+def nonzero(a):
+    return np.nonzero(concrete("nonzero", a))
+
+
+@function("flatnonzero")
+def flatnonzero(a):
+    return np.flatnonzero(concrete("flatnonzero", a))
+
+
+@function("argwhere")
+def argwhere(a):
+    return np.argwhere(concrete("argwhere", a))
+
+
+def first_of_each(name: str, ar: Any, **how: Any) -> tuple:
+    """np.unique's places in `ar`, from its numbers."""
+    numbers = concrete(name, ar)
+    return np.unique(numbers, return_index=True, return_inverse=True, return_counts=True, **how)
+
+
+@function("unique")
+def unique(
+    ar,
+    return_index=False,
+    return_inverse=False,
+    return_counts=False,
+    axis=None,
+    *,
+    equal_nan=True,
+    sorted=True,
+):
+    ar = asarray(ar)
+    _, index, inverse, counts = first_of_each("unique", ar, axis=axis, equal_nan=equal_nan)
+    out = [take(flat(ar), index) if axis is None else take(ar, index, axis)]
+    out += [
+        x for x, asked in ((index, return_index), (inverse, return_inverse), (counts, return_counts)) if asked
+    ]
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+@function("unique_values")
+def unique_values(x):
+    return unique(x, equal_nan=False)
+
+
+@function("isin")
+def isin(element, test_elements, assume_unique=False, invert=False, *, kind=None):
+    element, test = promote(asarray(element), flat(asarray(test_elements)))
+    hits = e.eq(movement.reshape(element, (*shape_of(element), 1)), test)
+    found = reduce("any", hits, (len(shape_of(element)),))
+    return e.logical_not(found) if invert else found
+
+
+@function("bincount")
+def bincount(x, /, weights=None, minlength=0):
+    x = asarray(x)
+    size = integer(minlength)
+    if isinstance(x, Value):
+        if not size:
+            raise dependent("bincount", x)
+    else:
+        size = max(size, int(x.max(initial=-1)) + 1)
+    w = np.ones(shape_of(x), np.int64) if weights is None else cast(asarray(weights), np.float64)
+    return primitive.scatter("add", movement.full((size,), dtype_of(w).type(0)), [cast(x, np.int64)], w)

@@ -1,0 +1,142 @@
+"""Functions that write into their first argument: copyto, put, fill_diagonal, x.sort(), x.fill().
+
+Each returns what the array holds afterwards; the traced value stores it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rune.level import TracedValueError, Value
+from rune.numpy.arguments import asarray, axis_of, dtype_of, operand, shape_of
+from rune.numpy.elementwise import choose_between
+from rune.numpy.indexing import assigned, setitem
+from rune.numpy.register import function, method
+from rune.numpy.sorting import sort
+from rune.primitives import movement
+from rune.primitives.map import cast
+
+__all__ = ["copyto"]
+
+
+@function("copyto", writes=True)
+def copyto(dst, src, casting="same_kind", where=True):
+    src = operand(src)
+    if not np.can_cast(dtype_of(src), dtype_of(dst), casting):
+        raise TypeError(
+            f"Cannot cast array data from {dtype_of(src)!r} to {dtype_of(dst)!r} according to the rule '{casting}'"
+        )
+    new = assigned(src, dtype_of(dst), shape_of(dst))
+    return setitem(dst, Ellipsis, new) if where is True else choose_between(where, new, dst)
+
+
+@method("fill", writes=True)
+def fill(a, value):
+    return setitem(a, Ellipsis, value)
+
+
+@function("put", method="put", writes=True)
+def put(a, ind, v, mode="raise"):
+    n = math.prod(shape_of(a))
+    ind, v = asarray(ind), asarray(v)
+    size = math.prod(shape_of(ind))
+    if not size:
+        return a
+    ind = within(movement.reshape(ind, (size,)), n, mode)
+    v = movement.reshape(v, (math.prod(shape_of(v)),))
+    have = shape_of(v)[0]
+    if have != size:
+        from rune.primitives.indexing import gather
+
+        v = gather(v, [np.arange(size) % have])
+    flat = setitem(movement.reshape(a, (n,)), ind, v)
+    return movement.reshape(flat, shape_of(a))
+
+
+def within(indices: Any, n: int, mode: str) -> Any:
+    """Indices in range by NumPy's `mode`."""
+    from rune.primitives.scalar import e
+
+    if mode == "raise":
+        return indices
+    if mode == "wrap":
+        return e.mod(indices, n)
+    if mode == "clip":
+        return e.minimum(e.maximum(indices, 0), n - 1)
+    raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+
+
+@function("put_along_axis", writes=True)
+def put_along_axis(arr, indices, values, axis):
+    indices = asarray(indices)
+    if axis is None:
+        flat = setitem(movement.reshape(arr, (math.prod(shape_of(arr)),)), indices, values)
+        return movement.reshape(flat, shape_of(arr))
+    axis = axis_of(axis, len(shape_of(arr)))
+    shape = tuple(
+        n if k == axis else m for k, (n, m) in enumerate(zip(shape_of(indices), shape_of(arr), strict=True))
+    )
+    indices = movement.broadcast(indices, shape)
+    grid = [
+        indices if k == axis else np.arange(n).reshape([-1 if j == k else 1 for j in range(len(shape))])
+        for k, n in enumerate(shape)
+    ]
+    return setitem(arr, tuple(grid), values)
+
+
+@function("fill_diagonal", writes=True)
+def fill_diagonal(a, val, wrap=False):
+    shape = shape_of(a)
+    if len(shape) < 2:
+        raise ValueError("array must be at least 2-d")
+    if len(shape) == 2:
+        step = shape[1] + 1
+        end = None if wrap else shape[1] * shape[1]
+    else:
+        if len(set(shape)) != 1:
+            raise ValueError("All dimensions of input must be of equal length")
+        step, end = 1 + sum(math.prod(shape[:k]) for k in range(1, len(shape))), None
+    places = np.arange(math.prod(shape))[:end:step]
+    val = asarray(val)
+    return put(a, places, movement.reshape(val, (math.prod(shape_of(val)),)))
+
+
+@function("putmask", writes=True)
+def putmask(a, mask, values):
+    values = asarray(values)
+    n = math.prod(shape_of(a))
+    if shape_of(values) != shape_of(a):
+        from rune.primitives.indexing import gather
+
+        flat = movement.reshape(values, (math.prod(shape_of(values)),))
+        values = movement.reshape(gather(flat, [np.arange(n) % shape_of(flat)[0]]), shape_of(a))
+    return choose_between(
+        movement.reshape(cast(asarray(mask), bool), shape_of(a)), cast(values, dtype_of(a)), a
+    )
+
+
+@function("place", writes=True)
+def place(arr, mask, vals):
+    if isinstance(mask, Value):
+        raise TracedValueError(
+            f"place: the value is traced by {mask.level.name}; write np.where(mask, values, x)"
+        )
+    return put(arr, np.flatnonzero(mask), vals)
+
+
+@method("sort", writes=True)
+def sort_method(a, axis=-1, kind=None, order=None, *, stable=None):
+    return sort(a, axis, kind, order, stable=stable)
+
+
+@method("partition", writes=True)
+def partition_method(a, kth, axis=-1, kind="introselect", order=None):
+    return sort(a, axis)
+
+
+@method("setflags", writes=True)
+def setflags(a, write=None, align=None, uic=None):
+    raise TypeError("setflags: the flags of a traced array are fixed")

@@ -1,0 +1,262 @@
+"""Factorisations whose derivative is a composition: eigenvalues, singular values, QR, pseudo-inverse.
+
+Each works on the last two axes, evaluates by NumPy, and is called on the host by compiled code.
+Where two eigenvalues or singular values are equal their vectors have no derivative; theirs is left
+out, so that functions which do not depend on the choice of vectors differentiate right.
+
+Derivatives: Giles, "An extended collection of matrix derivative results" (2008); for a QR
+factorisation, Seeger et al., "Auto-differentiating linear algebra" (2017); for a pseudo-inverse of
+constant rank, Golub and Pereyra (1973).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rune.level import bind
+from rune.native import nest
+from rune.primitives import linalg, movement
+from rune.primitives.contract import matmul
+from rune.primitives.indexing import gather, take_along
+from rune.primitives.linalg import conjugate_transpose as H
+from rune.primitives.primitive import Primitive
+from rune.primitives.reduce import kept, reduce
+from rune.primitives.scalar import e
+from rune.program import Type, type_of
+
+__all__ = ["eig", "eigh", "pinv", "qr", "svd"]
+
+
+class Factorisation(Primitive):
+    recompute = False
+
+    def batch(self, size, args, mapped, params):
+        outs = bind(self, args, params)
+        return outs, [True] * len(outs)
+
+    def lower(self, e):
+        params = e.params
+        return [nest.Host(e.outputs, e.inputs, lambda *args: self.evaluate(args, params), self.name.lower())]
+
+    def jvp(self, primals, tangents, params):
+        if tangents[0] is None:
+            outs = bind(self, primals, params)
+            return outs, [None] * len(outs)
+        return self.derivative(primals[0], tangents[0], params)
+
+
+def real(dtype: np.dtype) -> np.dtype:
+    return np.zeros((), dtype).real.dtype
+
+
+def diagonal(a: Any) -> Any:
+    """The diagonal of the last two axes (square)."""
+    shape = type_of(a).shape
+    n, lead = shape[-1], len(shape) - 2
+    front = movement.permute(a, (lead, lead + 1, *range(lead)))
+    out = gather(front, [np.arange(n), np.arange(n)], checked=True)
+    return movement.permute(out, (*range(1, lead + 1), 0))
+
+
+def row(v: Any) -> Any:
+    """A vector as a row that broadcasts over matrices."""
+    shape = type_of(v).shape
+    return movement.reshape(v, (*shape[:-1], 1, shape[-1]))
+
+
+def column(v: Any) -> Any:
+    return movement.reshape(v, (*type_of(v).shape, 1))
+
+
+def gaps(w: Any) -> Any:
+    """1 / (w_j - w_i), 0 where they are equal (on the diagonal, and for repeated ones)."""
+    difference = e.sub(row(w), column(w))
+    same = e.eq(difference, 0)
+    return e.select(same, 0.0, e.div(1.0, e.select(same, 1.0, difference)))
+
+
+class Eigh(Factorisation):
+    """A Hermitian matrix -> (w, V): eigenvalues ascending, eigenvectors in columns."""
+
+    name = "Eigh"
+
+    def type(self, types, params):
+        (a,) = types
+        return [Type(real(a.dtype), a.shape[:-1]), a.strong()]
+
+    def evaluate(self, args, params):
+        return list(np.linalg.eigh(args[0]))
+
+    def derivative(self, a, da, params):
+        w, v = bind(self, [a], params)
+        m = matmul(H(v), matmul(da, v))
+        dw = diagonal(m)
+        dw = e.real(dw) if type_of(a).dtype.kind == "c" else dw
+        return [w, v], [dw, matmul(v, e.mul(gaps(w), m))]
+
+
+class Svd(Factorisation):
+    """a -> (u, s, vh), or (s,) without `vectors`; `full` square u and vh, or as many columns as s."""
+
+    name = "Svd"
+
+    def type(self, types, params):
+        (a,) = types
+        *lead, m, n = a.shape
+        k = min(m, n)
+        s = Type(real(a.dtype), (*lead, k))
+        if not params["vectors"]:
+            return [s]
+        u, v = (m, n) if params["full"] else (k, k)
+        return [Type(a.dtype, (*lead, m, u)), s, Type(a.dtype, (*lead, v, n))]
+
+    def evaluate(self, args, params):
+        found = np.linalg.svd(args[0], full_matrices=params["full"], compute_uv=params["vectors"])
+        return list(found) if params["vectors"] else [found]
+
+    def derivative(self, a, da, params):
+        m, n = type_of(a).shape[-2:]
+        if params["full"] and m != n and params["vectors"]:
+            raise TypeError(
+                "numpy.linalg.svd: full matrices of a non-square matrix have no derivative: pass full_matrices=False"
+            )
+        u, s, vh = bind(self, [a], {"vectors": True, "full": False})
+        v = H(vh)
+        complex_ = type_of(a).dtype.kind == "c"
+        p = matmul(matmul(H(u), da), v)
+        ds = diagonal(p)
+        ds = e.real(ds) if complex_ else ds
+        if not params["vectors"]:
+            return [s], [ds]
+        f = gaps(e.mul(s, s))
+        right, left = e.mul(p, row(s)), e.mul(p, column(s))
+        turn_u = e.mul(f, e.add(right, H(right)))
+        turn_v = e.mul(f, e.add(left, H(left)))
+        safe = e.select(e.eq(s, 0), 1.0, s)
+        if complex_:
+            # The phase of a pair of vectors is shared; it is given to u.
+            turn_u = e.add(turn_u, e.mul(np.eye(min(m, n)), e.div(e.sub(p, H(p)), e.mul(2.0, row(safe)))))
+        du, dv = matmul(u, turn_u), matmul(v, turn_v)
+        if m > n:
+            away = matmul(da, v)
+            du = e.add(du, e.div(e.sub(away, matmul(u, matmul(H(u), away))), row(safe)))
+        if n > m:
+            away = matmul(H(da), u)
+            dv = e.add(dv, e.div(e.sub(away, matmul(v, matmul(H(v), away))), row(safe)))
+        return [u, s, vh], [du, ds, H(dv)]
+
+
+class Qr(Factorisation):
+    """a [m, n] with m >= n -> (q, r): q with n orthonormal columns, or m where `complete`."""
+
+    name = "Qr"
+
+    def type(self, types, params):
+        (a,) = types
+        *lead, m, n = a.shape
+        k = m if params["complete"] else min(m, n)
+        return [Type(a.dtype, (*lead, m, k)), Type(a.dtype, (*lead, k, n))]
+
+    def evaluate(self, args, params):
+        return list(np.linalg.qr(args[0], "complete" if params["complete"] else "reduced"))
+
+    def derivative(self, a, da, params):
+        m, n = type_of(a).shape[-2:]
+        if m < n or (params["complete"] and m != n):
+            raise TypeError(
+                "numpy.linalg.qr: the complete factors have a derivative for square matrices only: use mode='reduced'"
+            )
+        q, r = bind(self, [a], params)
+        transposed = linalg.triangular_solve(r, movement_swap(da), lower=False, transpose=True)
+        x = movement_swap(transposed)  # da r^-1
+        y = matmul(H(q), x)
+        low = e.mul(y, np.tril(np.ones((n, n)), -1).astype(real(type_of(a).dtype)))
+        turn = e.sub(low, H(low))
+        if type_of(a).dtype.kind == "c":
+            turn = e.add(turn, e.mul(np.eye(n), e.complex(0.0, e.imag(y))))
+        dq = e.add(matmul(q, e.sub(turn, y)), x)
+        return [q, r], [dq, matmul(e.sub(y, turn), r)]
+
+
+def movement_swap(a: Any) -> Any:
+    n = type_of(a).ndim
+    return movement.permute(a, (*range(n - 2), n - 1, n - 2))
+
+
+class Eig(Factorisation):
+    """A general matrix -> (w, V), both complex; columns have norm 1, their largest component real."""
+
+    name = "Eig"
+
+    def type(self, types, params):
+        (a,) = types
+        dtype = np.result_type(a.dtype, np.complex64)
+        return [Type(dtype, a.shape[:-1]), Type(dtype, a.shape)]
+
+    def evaluate(self, args, params):
+        dtype = np.result_type(args[0].dtype, np.complex64)
+        return [x.astype(dtype) for x in np.linalg.eig(args[0])]
+
+    def derivative(self, a, da, params):
+        w, v = bind(self, [a], params)
+        if type_of(da).dtype.kind != "c":
+            da = e.complex(da, np.zeros((), type_of(da).dtype)[()])
+        m = linalg.solve(v, matmul(da, v))
+        dv = matmul(v, e.mul(gaps(w), m))
+        # The columns keep their norm, and their largest component stays real.
+        lead = type_of(v).ndim - 2
+        along = reduce("sum", e.real(e.mul(e.conj(v), dv)), (lead,))
+        dv = e.sub(dv, e.mul(v, row(along)))
+        largest = kept(reduce("argmax", e.abs(v), (lead,)), type_of(v).shape, (lead,))
+        turn = e.div(e.imag(take_along(dv, largest, lead)), e.real(take_along(v, largest, lead)))
+        dv = e.sub(dv, e.mul(v, e.complex(0.0, turn)))
+        return [w, v], [diagonal(m), dv]
+
+
+class Pinv(Factorisation):
+    """The pseudo-inverse, singular values up to `rcond` times the largest taken as zeros."""
+
+    name = "Pinv"
+
+    def type(self, types, params):
+        (a,) = types
+        *lead, m, n = a.shape
+        return [Type(a.dtype, (*lead, n, m))]
+
+    def evaluate(self, args, params):
+        return [np.linalg.pinv(args[0], params["rcond"])]
+
+    def derivative(self, a, da, params):
+        (p,) = bind(self, [a], params)
+        m, n = type_of(a).shape[-2:]
+        dp = e.neg(matmul(p, matmul(da, p)))
+        dah = H(da)
+        left = e.sub(np.eye(m), matmul(a, p))
+        dp = e.add(dp, matmul(p, matmul(H(p), matmul(dah, left))))
+        right = e.sub(np.eye(n), matmul(p, a))
+        return [p], [e.add(dp, matmul(right, matmul(dah, matmul(H(p), p))))]
+
+
+eigh_, svd_, qr_, eig_, pinv_ = Eigh(), Svd(), Qr(), Eig(), Pinv()
+
+
+def eigh(a: Any) -> list:
+    return bind(eigh_, [a], {})
+
+
+def svd(a: Any, vectors: bool = True, full: bool = False) -> list:
+    return bind(svd_, [a], {"vectors": vectors, "full": full})
+
+
+def qr(a: Any, complete: bool = False) -> list:
+    return bind(qr_, [a], {"complete": complete})
+
+
+def eig(a: Any) -> list:
+    return bind(eig_, [a], {})
+
+
+def pinv(a: Any, rcond: float) -> Any:
+    return bind(pinv_, [a], {"rcond": rcond})[0]
