@@ -216,6 +216,10 @@ def cast(fn, a: Value, to: str) -> Value:
         return truth(fn, a)
     s, t, name = LLVM[k], LLVM[to], fn.name_of(a)
     if to[0] == "f":
+        if k == "f8" and to == "f2":
+            return double_to_half(fn, a)
+        if k == "f2" and to == "f8":
+            return cast(fn, half_to_float(fn, a), to)
         if k[0] == "f":
             word = "fpext" if SIZE[to] > SIZE[k] else "fptrunc"
         elif to == "f2" and SIZE[k] > 2:  # round once: through float64 integers below 2**53 are exact
@@ -233,10 +237,33 @@ def cast(fn, a: Value, to: str) -> Value:
     return fn.put(f"{word} {s} {name} to {t}", to, a)
 
 
+def half_to_float(fn, a: Value) -> Value:
+    """float16 as float32, such that LLVM does not merge it with a cast that follows.
+
+    The merged casts (float16 to float64 or int64) are library calls that no library here has.
+    """
+    bits = fn.put(f"bitcast half {fn.name_of(a)} to i16", "i2", a)
+    fn.unit.declare("declare float @llvm.convert.from.fp16.f32(i16)")
+    return fn.put(f"call float @llvm.convert.from.fp16.f32(i16 {bits.name})", "f4", bits)
+
+
+def double_to_half(fn, a: Value) -> Value:
+    """float64 as float16 with one rounding: float32 rounded to odd keeps what the second needs."""
+    near = fn.put(f"fptrunc double {fn.name_of(a)} to float", "f4", a)
+    back = fn.put(f"fpext float {near.name} to double", "f8", near)
+    bits = fn.put(f"bitcast float {near.name} to i32", "i4", near)
+    beyond = cmp(fn, "ogt", C(fn, "fabs", back), C(fn, "fabs", a))
+    toward = select(fn, beyond, I(fn, "sub", bits, num(1, bits)), bits)
+    inexact = cmp(fn, "one", back, a)
+    odd = select(fn, inexact, I(fn, "or", toward, num(1, bits)), bits)
+    single = fn.put(f"bitcast i32 {odd.name} to float", "f4", odd)
+    return fn.put(f"fptrunc float {single.name} to half", "f2", single)
+
+
 def float_to_int(fn, a: Value, to: str) -> Value:
     """C's cast where it is defined; elsewhere what x86 gives, the least integer of the register."""
     if a.kind == "f2":
-        a = cast(fn, a, "f4")
+        a = half_to_float(fn, a)
     wide = "i8" if to in ("i8", "u4", "u8") else "i4"
     bits = 8 * SIZE[wide]
     t = LLVM[wide]
@@ -305,6 +332,8 @@ def apply(fn: Function, op: str, a: list[Value], out: str) -> Value:
     if op.startswith("special:"):
         return special(fn, op[8:], a, out)
     k = a[0].kind
+    if k == "f2" and op == "nextafter":
+        return next_half(fn, *a)
     if k == "f2":
         wide = [cast(fn, x, "f4") if x.kind == "f2" else x for x in a]
         r = apply(fn, op, wide, "f4" if out == "f2" else out)
@@ -554,7 +583,8 @@ def _(fn, a):
 @row("reciprocal", "iu")
 def _(fn, a):
     # NumPy casts 1.0 / x, which for 0 is an infinity
-    return float_to_int(fn, I(fn, "fdiv", constant(1.0, "f8"), cast(fn, a, "f8")), a.kind)
+    r = float_to_int(fn, I(fn, "fdiv", constant(1.0, "f8"), cast(fn, a, "f8")), a.kind)
+    return select(fn, cmp(fn, "eq", a, num(0, a)), num(0, a), r) if a.kind == "u8" else r
 
 
 @row("maximum fmax", "iu")
@@ -772,6 +802,22 @@ for _op, _symbol in LIBM.items():
     ROWS[_op, "f"] = functools.partial(lambda symbol, fn, *a: libm(fn, symbol, *a), _symbol)
 
 
+def next_half(fn, a: Value, b: Value) -> Value:
+    """nextafter of float16, on the bits."""
+    bits = fn.put(f"bitcast half {fn.name_of(a)} to i16", "i2", a)
+    zero = num(0.0, a)
+    up = cmp(fn, "olt", a, b)
+    away = I(fn, "xor", up, cmp(fn, "slt", bits, num(0, bits)))
+    step = select(fn, away, num(1, bits), num(-1, bits))
+    moved = I(fn, "add", bits, step)
+    least = select(fn, up, num(1, bits), num(-(2**15) + 1, bits))
+    moved = select(fn, cmp(fn, "oeq", a, zero), least, moved)
+    moved = fn.put(f"bitcast i16 {fn.name_of(moved)} to half", "f2", moved)
+    moved = select(fn, cmp(fn, "oeq", a, b), a, moved)
+    moved = select(fn, cmp(fn, "uno", a, a), a, moved)
+    return select(fn, cmp(fn, "uno", b, b), b, moved)
+
+
 @row("deg2rad rad2deg", "f")
 def _(op, fn, a):
     return fmul(fn, a, num(math.pi / 180 if op == "deg2rad" else 180 / math.pi, a))
@@ -911,10 +957,31 @@ def _(op, fn, a, b):
 LIBM_COMPLEX = dict(
     exp="cexp", log="clog", sin="csin", cos="ccos", tan="ctan", arcsin="casin", arccos="cacos",
     arctan="catan", sinh="csinh", cosh="ccosh", tanh="ctanh", arcsinh="casinh", arccosh="cacosh",
-    arctanh="catanh", sqrt="csqrt", pow="cpow",
+    arctanh="catanh", sqrt="csqrt",
 )  # fmt: skip
 for _op, _symbol in LIBM_COMPLEX.items():
     ROWS[_op, "c"] = functools.partial(lambda symbol, fn, *a: libm_complex(fn, symbol, *a), _symbol)
+
+
+@row("pow", "c")
+def _(fn, a, b):
+    """libm's, but x ** 0 is 1, 0 ** y is 0 (NaN where the real part of y is not positive), and
+    constant small powers multiply, as in NumPy."""
+    (ar, ai), (br, bi) = parts(fn, a), parts(fn, b)
+    if is_constant(bi, 0.0):
+        square = ROWS["mul", "c"](fn, a, a)
+        for n, r in ((0, constant(1, a.kind)), (1, a), (2, square)):
+            if is_constant(br, n):
+                return r
+        if is_constant(br, 3.0):
+            return ROWS["mul", "c"](fn, a, square)
+    zero = num(0.0, ar)
+    r = libm_complex(fn, "cpow", a, b)
+    origin = and_(fn, cmp(fn, "oeq", ar, zero), cmp(fn, "oeq", ai, zero))
+    limit = select(fn, cmp(fn, "ogt", br, zero), constant(0, a.kind), constant(complex(math.nan, math.nan), a.kind))
+    r = select(fn, origin, limit, r)
+    none = and_(fn, cmp(fn, "oeq", br, zero), cmp(fn, "oeq", bi, zero))
+    return select(fn, none, constant(1, a.kind), r)
 
 
 def _scaled_log(factor, fn, a):
@@ -967,6 +1034,7 @@ def special(fn, name: str, a: list[Value], out: str) -> Value:
     """A function of `scipy.special.cython_special`, called by pointer in float64."""
     if name in SPECIAL_BY_LIBM and all(x.kind in ("f4", "f8") for x in a):
         return cast(fn, libm(fn, SPECIAL_BY_LIBM[name], *a), out)
+    name = {"digamma": "psi"}.get(name, name)
     address, types, extra = special_pointer(name, len(a))
     pointer = fn.unit.extern(("special", name, len(a)), address)
     args = [cast(fn, x, kind) for x, kind in zip(a, types[1:], strict=True)]
