@@ -5,7 +5,10 @@ The public names.  What each means is stated in `spec/rune/`, and shown by `help
 
 import rune.numpy  # noqa: F401  (fills the tables that traced values read)
 from rune import _spec
+from rune.checking import check_grads
+from rune.constructs.custom import custom_jvp, custom_transpose, custom_vjp
 from rune.constructs.host import callback
+from rune.constructs.remat import remat
 from rune.derivatives import grad, hessian, hvp, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp
 from rune.explain import explain, program
 from rune.jit import jit
@@ -15,8 +18,9 @@ from rune.loops import scan
 from rune.vmap import vmap
 
 __all__ = [
-    "TracedValueError", "asarray", "callback", "detach", "explain", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp",
-    "linearize", "program", "scan", "value_and_grad", "vjp", "vmap",
+    "TracedValueError", "asarray", "callback", "check_grads", "custom_jvp", "custom_transpose",
+    "custom_vjp", "detach", "explain", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp",
+    "linearize", "program", "remat", "scan", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 _spec.document(globals())

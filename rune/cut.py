@@ -35,9 +35,15 @@ class Plan:
         return sum(v.type.bytes for v in self.stored)
 
 
-def plan(program: Program, needed: list[Var], at_hand: set[int]) -> Plan:
-    """What to store of `program` so that `needed` is known from it and from `at_hand` (ids)."""
+def plan(program: Program, needed: list[Var], at_hand: set[int], store: bool = True) -> Plan:
+    """What to store of `program` so that `needed` is known from it and from `at_hand` (ids).
+
+    With `store` off nothing is: every operation is repeated from the inputs.
+    """
     made = {id(v): e for e in program.equations for v in e.outputs}
+    if not store:
+        at_hand = {id(v) for v in program.inputs}
+        return Plan([], repeats(program, needed, at_hand, made))
     repeatable = {id(e): e.primitive.recomputable(e) for e in program.equations}
     edges: dict = defaultdict(dict)
     variables: dict[int, Var] = {}

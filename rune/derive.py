@@ -95,18 +95,19 @@ class Linearized:
         return [source[kind][k] for kind, k in self.reads]
 
 
-def linearize(program: Program, mask: Mask, force: Mask = (), carries: int = 0) -> Linearized:
-    """Split the derivative by the masked inputs.
+def linearize(
+    program: Program, mask: Mask, force: Mask = (), carries: int = 0, store: bool = True
+) -> Linearized:
+    """Split the derivative by the masked inputs; with `store` off, all is repeated from the inputs.
 
     In a loop's step the first `carries` inputs and outputs are the carry: they change from step to
     step, so they are at hand only if stored.
     """
-    return kept(
-        program, ("linearize", mask, force, carries), lambda: build_linearized(program, mask, force, carries)
-    )
+    key = ("linearize", mask, force, carries, store)
+    return kept(program, key, lambda: build_linearized(program, mask, force, carries, store))
 
 
-def build_linearized(program: Program, mask: Mask, force: Mask, carries: int) -> Linearized:
+def build_linearized(program: Program, mask: Mask, force: Mask, carries: int, store: bool) -> Linearized:
     level = Trace("rune.vjp")
     recorder, forward = Recorder("rune.vjp"), Forward("rune.vjp")
     with opened(level):
@@ -128,7 +129,7 @@ def build_linearized(program: Program, mask: Mask, force: Mask, carries: int) ->
         ]
         whole = level.close([p for p, _ in outs], program.name, program.stats)
         equations = Program(whole.inputs, level.equations, whole.outputs)
-        keep, hand = choose(equations, needed, carries)
+        keep, hand = choose(equations, needed, carries, store)
         primal = Program(
             whole.inputs,
             level.equations,
@@ -143,7 +144,7 @@ def build_linearized(program: Program, mask: Mask, force: Mask, carries: int) ->
     return Linearized(primal, linear, reads, present, len(keep.stored))
 
 
-def choose(program: Program, needed: list[Var], carries: int) -> tuple[Plan, dict[int, tuple]]:
+def choose(program: Program, needed: list[Var], carries: int, store: bool) -> tuple[Plan, dict[int, tuple]]:
     """The cheapest plan, and what is at hand: id of a variable -> how its value is named in `reads`.
 
     A loop's carry is what the step before gave out as carry: where that is stacked anyway, as an output
@@ -157,7 +158,7 @@ def choose(program: Program, needed: list[Var], carries: int) -> tuple[Plan, dic
     for k, (before, after) in enumerate(loop):
         if hand.get(id(after), ("",))[0] == "output":
             hand[id(before)] = ("previous", (k, hand[id(after)]))
-    found = plan(program, needed, set(hand))
+    found = plan(program, needed, set(hand), store)
     for k, (before, after) in enumerate(loop):
         stored = [id(v) for v in found.stored]
         if id(before) in stored and id(after) in stored and before is not after:

@@ -38,7 +38,7 @@ class Call(Primitive):
         mask = tuple(t is not None for t in tangents)
         moving = [t for t in tangents if t is not None]
         if any(isinstance(t, Tangent) for t in moving):
-            halves = derive.linearize(program, mask)
+            halves = derive.linearize(program, mask, store=not params.get("remat", False))
             outs = bind(call, primals, {"program": halves.primal})
             changes = iter(bind(call, [*halves.values(primals, outs), *moving], {"program": halves.linear}))
             outs, present = outs[: len(outs) - halves.stored], halves.present
