@@ -1,0 +1,135 @@
+"""remat: a function whose intermediates are computed again in the backward pass instead of kept.
+
+Inside a trace it is a call whose linear half starts from the arguments alone.  Under eager
+differentiation the record holds one operation, which runs the function again when it is transposed.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from rune.arguments import array_leaves, callable_, raws, type_or_none
+from rune.batch import Batch, Lanes
+from rune.constructs.call import call
+from rune.constructs.custom import highest
+from rune.jvp import Forward
+from rune.level import bind, innermost_trace, opened, tracing
+from rune.linear import Recorder, transpose
+from rune.primitives.primitive import Primitive, Unknown, zeros
+from rune.program import type_of
+from rune.trace import record
+from rune.value import box
+
+__all__ = ["remat"]
+
+NAME = "rune.remat"
+
+
+class Again(Primitive):
+    """(tangents..., primals...) -> tangents of the results, by running the function again."""
+
+    name = "remat"
+    recompute = False
+
+    def type(self, types, params):
+        return list(params["types"])
+
+    def linear_in(self, flags, params):
+        return not any(flags[params["moving"] :])
+
+    def evaluate(self, args, params):
+        n, forward = params["moving"], Forward(NAME)
+        with opened(forward):
+            outs = [forward.open(x) for x in params["run"](self.duals(forward, args[:n], args[n:]))]
+        return [zeros(type_of(p)) if t is None else t for p, t in outs if type_of(p).inexact]
+
+    def duals(self, forward, tangents, primals):
+        given = iter(tangents)
+        return [forward.dual(p, next(given)) if type_of(p).inexact else p for p in primals]
+
+    def transpose(self, cts, args, params):
+        n = params["moving"]
+        recorder, forward = Recorder(NAME), Forward(NAME)
+        with opened(recorder, forward), np.errstate(all="ignore"):
+            inputs = [recorder.input(a.type) for a in args[:n]]
+            outs = [forward.open(x) for x in params["run"](self.duals(forward, inputs, args[n:]))]
+        tangents = [t for p, t in outs if type_of(p).inexact]
+        found = transpose(recorder, inputs, tangents, cts)
+        return [ct if isinstance(a, Unknown) else None for a, ct in zip(args[:n], found, strict=True)] + [
+            None
+        ] * (len(args) - n)
+
+    def jvp(self, primals, tangents, params):
+        forward = Forward(NAME)
+        with opened(forward):
+            pairs = [
+                forward.open(x)
+                for x in self.evaluate(
+                    [forward.dual(p, t) for p, t in zip(primals, tangents, strict=True)], params
+                )
+            ]
+        return [p for p, _ in pairs], [t for _, t in pairs]
+
+    def batch(self, size, args, mapped, params):
+        level = Batch(NAME, size)
+        with opened(level):
+            outs = self.evaluate(
+                [Lanes(level, a) if m else a for a, m in zip(args, mapped, strict=True)], params
+            )
+            return [level.spread(x) for x in outs], [True] * len(outs)
+
+
+again = Again()
+
+
+def remat(f):
+    callable_(NAME, f)
+
+    @functools.wraps(f, updated=())
+    def function(*args, **keywords):
+        found, tree = array_leaves(NAME, (args, keywords))
+        leaves = raws(found)
+        dynamic = [type_or_none(x) is not None for x in leaves]
+        values = [x for x, d in zip(leaves, dynamic, strict=True) if d]
+        shape: dict = {}
+
+        def run(values):
+            given = iter(values)
+            inside = [box(next(given)) if d else x for x, d in zip(leaves, dynamic, strict=True)]
+            args, keywords = tree.build(inside)
+            result, shape["out"] = array_leaves(NAME, f(*args, **keywords))
+            return raws(result)
+
+        level = highest(leaves)
+        if tracing():
+            program, captures = record(NAME, [type_of(x) for x in values], run)
+            params = {"program": program, "remat": True}
+            given = [*values, *captures]
+            outs = (
+                bind(call, given, params)
+                if highest(given)
+                else innermost_trace().process(call, given, params)
+            )
+        elif isinstance(level, Forward):
+            outs = differentiated(level, run, values)
+        else:
+            outs = run(values)
+        return shape["out"].build([box(x) for x in outs])
+
+    return function
+
+
+def differentiated(level: Forward, run: Any, values: list) -> list:
+    pairs = [level.open(x) for x in values]
+    primals = [p for p, _ in pairs]
+    results = run(primals)
+    if all(t is None for _, t in pairs):
+        return [level.dual(p, None) for p in results]
+    moving = [zeros(type_of(p)) if t is None else t for p, t in pairs if type_of(p).inexact]
+    types = tuple(type_of(p).strong() for p in results if type_of(p).inexact)
+    params = {"run": run, "types": types, "moving": len(moving)}
+    changes = iter(bind(again, [*moving, *primals], params))
+    return [level.dual(p, next(changes) if type_of(p).inexact else None) for p in results]
