@@ -21,7 +21,7 @@ from .source import Buffer
 from .unit import HOST, INDEX, NOT_POSITIVE, SINGULAR, STATUS, Unit
 
 DATA, STRIDES = 16, 40  # bytes into NumPy's array object (its C API fixes them)
-KEEP = 64 << 20  # a workspace up to this many bytes is kept between calls
+KEEP = 64 << 20  # workspaces up to this many bytes in all are kept between calls
 
 
 def layout_of(array) -> str | None:
@@ -77,7 +77,7 @@ def emit(block, layouts, name: str) -> Unit:
             Buffer(field(outs, k, DATA), math.kind_of(v.type.dtype), v.type.shape) for k, v in enumerate(block.outputs)
         ]
         Emission(unit, block, sources, targets, False).run()
-    unit.report.workspace = unit.workspace.end
+    unit.report.workspace, unit.report.buffers = unit.workspace.end, unit.workspace.taken
     return unit
 
 
@@ -102,6 +102,34 @@ class entry:
         self.unit.functions.append(fn.text(linkage=""))
 
 
+class Workspaces:
+    """Memory for the calls of all executables: taken by a call, given back after it, and reused.
+
+    Appending to a list and popping from it are atomic, so calls from several threads share one pool.
+    """
+
+    def __init__(self):
+        self.free: list = []
+
+    def take(self, size: int) -> tuple:
+        """(size, address aligned to a cache line, the array that owns the memory), of `size` or more bytes."""
+        try:
+            workspace = self.free.pop()
+            if workspace[0] >= size:
+                return workspace
+        except IndexError:
+            pass
+        memory = np.empty(size + 64, np.uint8)
+        return size, -(-memory.ctypes.data // 64) * 64, memory
+
+    def give(self, workspace: tuple) -> None:
+        if sum(size for size, _, _ in self.free) + workspace[0] <= KEEP:
+            self.free.append(workspace)
+
+
+WORKSPACES = Workspaces()
+
+
 class Executable:
     """Native code of one program for one layout of its arguments."""
 
@@ -110,7 +138,6 @@ class Executable:
         self._main = jit.PROTOTYPE(tracker["main"])
         self.report = unit.report
         self._size = unit.report.workspace
-        self._free: list = []  # workspaces that no call uses
         self._results = [(v.type.shape, v.type.dtype) for v in block.outputs]
         self._inputs, self._outputs = len(block.inputs), len(block.outputs)
         self._raised: dict = {}  # thread -> the exception of a host call
@@ -136,17 +163,12 @@ class Executable:
 
     def __call__(self, arrays) -> list:
         outs = [np.empty(shape, dtype) for shape, dtype in self._results]
-        try:
-            workspace = self._free.pop()
-        except IndexError:
-            workspace = np.empty(self._size + 64, np.uint8)
-            workspace = (workspace, -(-workspace.ctypes.data // 64) * 64)
+        workspace = WORKSPACES.take(self._size)
         status = (ctypes.c_int64 * STATUS)()
         self._main(
             self._arguments(*map(id, arrays)), self._outs(*map(id, outs)), workspace[1], self._externs, status
         )
-        if self._size <= KEEP:
-            self._free.append(workspace)
+        WORKSPACES.give(workspace)
         if status[0]:
             self._fail(status)
         return outs

@@ -34,7 +34,8 @@ class Report:
     loops: list[LoopReport] = dataclasses.field(default_factory=list)
     library_calls: dict[str, int] = dataclasses.field(default_factory=dict)
     host_calls: list[str] = dataclasses.field(default_factory=list)
-    workspace: int = 0
+    workspace: int = 0  # bytes of the call's own memory, in which buffers share places
+    buffers: list[int] = dataclasses.field(default_factory=list)  # bytes of each buffer
 
     def kernel(self, stage, plan) -> None:
         names: list[str] = []
@@ -61,7 +62,8 @@ class Report:
         self.host_calls.append(name)
 
     def __str__(self) -> str:
-        lines = [f"program {self.name}: workspace {self.workspace} bytes"]
+        buffers = f"{len(self.buffers)} buffers in a workspace of {self.workspace} bytes" if self.buffers else "no buffers"
+        lines = [f"program {self.name}: {buffers}"]
         for k in self.kernels:
             shape = " x ".join(map(str, k.shape)) or "one"
             lines.append(f"  {k.name}: {shape}, {k.results} results, fuses {', '.join(k.operations)}")

@@ -60,8 +60,10 @@ class Workspace:
         self.free: list[list[int]] = []  # [start, stop), ordered
         self.end = 0
         self.live: dict[int, int] = {}
+        self.taken: list[int] = []  # bytes of every buffer there was, in the order they were needed
 
     def take(self, size: int) -> int:
+        self.taken.append(size)
         size = -(-max(size, 64) // 64) * 64
         for gap in self.free:
             if gap[1] - gap[0] >= size:
