@@ -45,6 +45,7 @@ class Tables:
     basic: Callable = None  # whether an index makes a view
     setitem: Callable = None  # (target, index, v) -> the target's new value
     scatter_flat: Callable = None  # (target, positions, v) -> the target's new value
+    late: Callable = None  # a ufunc the table does not have -> its function, or None
     augmented: Callable = None  # plain `out` of a ufunc: (ufunc, out, inputs, keywords) -> result, or raises
 
 
@@ -177,10 +178,10 @@ class Traced:
             if not isinstance(target, Traced):
                 raise self._refuse("asarray")
             new = tables.ufunc_methods["at"](ufunc, unbox(target), unbox(index), *unbox(more))
-            target._store(new)
+            target._replace(new)
             return None
-        f = tables.ufuncs.get(ufunc)
-        if f is None and not (method != "__call__" and ufunc in tables.ufuncs):
+        f = tables.ufuncs.get(ufunc) or tables.late(ufunc)
+        if f is None:
             raise TypeError(f"{self._read().level.name}: numpy.{ufunc.__name__} has no rule")
         targets = () if out is None else out
         if any(t is not None and not isinstance(t, Traced) for t in targets):

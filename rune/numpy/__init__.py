@@ -7,6 +7,7 @@ and computes the same by NumPy where nothing is traced.
 from rune.numpy import (  # noqa: F401
     augmented,
     elementwise,
+    fft,
     indexing,
     linalg,
     products,
@@ -14,6 +15,7 @@ from rune.numpy import (  # noqa: F401
     selection,
     shapes,
     sorting,
+    special,
     ufuncs,
     writing,
 )

@@ -48,8 +48,8 @@ def basic(index: Any) -> bool:
     """Whether an index makes a view: ints, slices, new axes and an ellipsis."""
     parts = index if isinstance(index, tuple) else (index,)
     return all(
-        p is None or p is Ellipsis or isinstance(p, (slice, int, np.integer)) and not isinstance(p, (bool, np.bool_))
-        or isinstance(p, np.ndarray) and p.ndim == 0 and p.dtype.kind in "iu"
+        p is None or p is Ellipsis or (isinstance(p, (slice, int, np.integer)) and not isinstance(p, (bool, np.bool_)))
+        or (isinstance(p, np.ndarray) and p.ndim == 0 and p.dtype.kind in "iu")
         for p in parts
     )  # fmt: skip
 
@@ -62,7 +62,7 @@ def converted(part: Any) -> Any:
         return np.asarray(part)
     if isinstance(part, (int, np.integer)):
         return int(part)
-    if isinstance(part, (list, tuple)) or isinstance(part, np.ndarray):
+    if isinstance(part, (list, tuple, np.ndarray)):
         part = asarray(part) if holds_value(part) else np.asarray(part)
         if not isinstance(part, Value):
             if part.size == 0 and part.dtype.kind == "f" and part.ndim == 1:

@@ -517,7 +517,7 @@ def place_of(p: Any, n: Any, method: str) -> tuple:
 
 def pick(a: Any, index: Any) -> Any:
     """a[..., index] for an integer, or an array of them, one per row of `a`."""
-    lead, n = shape_of(a)[:-1], shape_of(a)[-1]
+    lead, _n = shape_of(a)[:-1], shape_of(a)[-1]
     if not isinstance(index, Value) and np.ndim(index) == 0:
         return movement.reshape(movement.part(a, len(lead), int(index), int(index) + 1), lead)
     index = movement.broadcast(index, lead)

@@ -10,8 +10,8 @@ import numpy as np
 from rune.level import TracedValueError, Value
 from rune.numpy.arguments import asarray, axis_of, dtype_of, integer, operand, promote, shape_of
 from rune.numpy.register import function, method
-from rune.primitives import movement
 from rune.primitives import indexing as primitive
+from rune.primitives import movement
 from rune.primitives.map import cast
 from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e

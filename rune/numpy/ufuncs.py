@@ -7,6 +7,7 @@ from first to last, as NumPy does.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -156,7 +157,7 @@ def reduceat(ufunc, array, indices, axis=0, dtype=None):
     axis = axis_of(axis, len(shape_of(a)))
     cuts = [*np.asarray(indices).tolist(), shape_of(a)[axis]]
     rows = []
-    for start, stop in zip(cuts[:-1], cuts[1:], strict=True):
+    for start, stop in itertools.pairwise(cuts):
         if not 0 <= start < cuts[-1]:
             raise IndexError(f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {cuts[-1]})")
         part = movement.part(a, axis, start, max(stop, start + 1))

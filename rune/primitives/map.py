@@ -86,7 +86,11 @@ class Map(Primitive):
         return bind(self, aligned, params), [True]
 
     def lower(self, e):
-        return [nest.Elementwise(e.outputs, e.inputs, TABLE[e.params["op"]].native)]
+        row = TABLE[e.params["op"]]
+        kind = e.inputs[0].type.dtype.kind
+        if row.native.startswith("host:") or (row.native.startswith("special:") and kind == "c"):
+            return [nest.Host(e.outputs, e.inputs, lambda *args: [row.ufunc(*args)], row.name)]
+        return [nest.Elementwise(e.outputs, e.inputs, row.native)]
 
     def show(self, e, name):
         operands = ", ".join(str(v) if isinstance(v, Literal) else f"x{k}" for k, v in enumerate(e.inputs))

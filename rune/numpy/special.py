@@ -1,0 +1,90 @@
+"""scipy.special's ufuncs, np.i0, and sums of exponentials that do not overflow."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from rune.numpy.arguments import asarray, axes_of, dtype_of, inexact, shape_of
+from rune.numpy.elementwise import call_ufunc
+from rune.numpy.reductions import reduced
+from rune.numpy.register import function
+from rune.primitives import movement, special
+from rune.primitives.map import cast
+from rune.primitives.scalar import e
+from rune.value import box, tables, unbox
+
+__all__ = ["log_softmax", "logsumexp", "softmax"]
+
+
+def known_late(ufunc: np.ufunc) -> Any:
+    """The function for a ufunc that the table does not have: SciPy's are added when one is first met."""
+    if ufunc in special.load():
+        for found, name in special.load().items():
+            tables.ufuncs.setdefault(
+                found, functools.partial(lambda name, *args, **how: call_ufunc(name, args, **how), name)
+            )
+    return tables.ufuncs.get(ufunc)
+
+
+tables.late = known_late
+
+
+@function("i0")
+def i0(x):
+    special.load()
+    x = inexact(asarray(x))
+    return e.i0(x)
+
+
+def logsumexp(
+    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
+) -> Any:
+    """scipy.special.logsumexp for traced values and arrays: log(sum(b * exp(a))), which does not overflow."""
+    return box(log_sum_exp(*unbox((a, axis, b)), keepdims, return_sign))
+
+
+def log_sum_exp(a: Any, axis: Any, b: Any, keepdims: bool, return_sign: bool) -> Any:
+    a = inexact(asarray(a))
+    if b is not None:
+        b = asarray(b)
+        shape = np.broadcast_shapes(shape_of(a), shape_of(b))
+        a, b = movement.broadcast(a, shape), movement.broadcast(b, shape)
+        a = e.select(e.eq(b, 0), cast(-np.inf, dtype_of(a)), a)
+    axes = axes_of(axis, len(shape_of(a)))
+    size = e.real(a) if dtype_of(a).kind == "c" else a
+    top = reduced("max", size, axes, True, initial=-np.inf)
+    # The shift cancels in the result, derivative included, so that it is a constant to it.
+    top = e.select(e.isfinite(top), top, cast(0, dtype_of(top)))
+    terms = e.exp(e.sub(a, top))
+    total = reduced("sum", terms if b is None else e.mul(b, terms), axes, True)
+    sign = None
+    if return_sign:
+        sign = e.sign(total)
+        total = e.abs(total)
+    out = e.add(e.log(total), top)
+    if not keepdims:
+        short = tuple(n for k, n in enumerate(shape_of(a)) if k not in axes)
+        out = movement.reshape(out, short)
+        sign = None if sign is None else movement.reshape(sign, short)
+    return (out, sign) if return_sign else out
+
+
+def softmax(x: Any, axis: Any = None) -> Any:
+    """scipy.special.softmax for traced values and arrays."""
+    x, axis = unbox((x, axis))
+    return box(weights(inexact(asarray(x)), axis))
+
+
+def weights(x: Any, axis: Any) -> Any:
+    terms = e.exp(e.sub(x, reduced("max", x, axis, True)))
+    return e.div(terms, reduced("sum", terms, axis, True))
+
+
+def log_softmax(x: Any, axis: Any = None) -> Any:
+    """scipy.special.log_softmax for traced values and arrays."""
+    x, axis = unbox((x, axis))
+    x = inexact(asarray(x))
+    return box(e.sub(x, log_sum_exp(x, axis, None, True, False)))
