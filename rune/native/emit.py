@@ -14,16 +14,18 @@ from rune.program import Literal
 from . import contract, library, loops, math, nest, scatter
 from .function import SIZE
 from .index import Value
-from .plan import SMALL_IN_LOOP, Plan, size
+from .plan import SMALL_IN_LOOP, UNROLL, Plan, size
+from .split import cuts
 from .source import (
     Buffer, Computed, Read, Scalar, Small, Source, broadcast_index, combine, first_extreme, identity, row_major, wide,
 )  # fmt: skip
+from .view import view_of
 
 OUTLINE = 128  # iterations from which a nest of the main function is a function of its own
 OUTLINE_IN_LOOP = 1024
 STACK = 2048  # bytes up to which a temporary of a loop's step lives on the stack
 BLOCKED = 4096  # terms that a float sum adds in one run before it starts a partial sum
-UNROLL = 4  # trailing axes up to this length are unrolled
+SEGMENTS = 27  # copies of a nest's body that splitting its axes may make
 
 
 class Emission:
@@ -205,15 +207,12 @@ class Emission:
                 if isinstance(s, Fold):
                     s.clear(self)
             return
-        if len(space) > 1 and all(s.collapses(space) for s in sinks):
+        if len(space) > 1 and all(s.space == space and s.collapses(space) for s in sinks):
             # one loop: the last component of the index runs over all elements
             for s in sinks:
                 s.flat = True
             Walk(self, (1,) * (len(space) - 1) + (size(space),), sinks).run()
             return
-        for s in sinks:
-            if isinstance(s, Fold):
-                s.prepare(self, space)
         Walk(self, space, sinks).run()
         del unit
 
@@ -252,6 +251,7 @@ class Store:
 
     def __init__(self, target, source):
         self.target, self.source = target, source
+        self.space = target.shape
 
     def collapses(self, space) -> bool:
         return self.target.contiguous and collapsible(self.source, space)
@@ -275,24 +275,39 @@ class Fold:
         self.op = form.op
         self.kind = "b1" if form.op in ("any", "all") else wide(target.kind)
         self.axes = set(form.axes)
-        self.shape = source.shape
+        self.space = source.shape
         self.cells: list = []
         self.memory = target
 
     def collapses(self, space) -> bool:
         return len(self.axes) == len(space) and collapsible(self.source, space)
 
-    def suffix(self, ndim) -> int:
-        """The first of the innermost axes that are all reduced."""
-        d = ndim
+    def arrange(self, unrolled: int) -> None:
+        """Decides where the sum is held, for a nest that loops over its first `unrolled` axes only.
+
+        Registers hold it over the innermost loops that are all reduced, one for each kept index of
+        the unrolled axes after them.
+        """
+        n = 1 if self.flat else len(self.space)
+        self.unrolled = u = len(self.space) if self.flat else min(unrolled, n)
+        d = u
         while d > 0 and (self.flat or d - 1 in self.axes):
             d -= 1
-        return d
+        self.start = d
+        rest = () if self.flat else range(u, n)
+        self.registers = d < u or any(e in self.axes for e in rest)
+        self.in_memory = not self.flat and any(e < d for e in self.axes)
+        if not self.registers:
+            self.in_memory = True
+        self.kept = [e for e in rest if e not in self.axes]
+        # partial sums of single precision are added up in double, in effect for nothing
+        partial = (u > 0 and self.space[u - 1] > BLOCKED) or any(self.space[e] >= 64 for e in range(d + 1, u))
+        partial = partial or (self.flat and size(self.space) > BLOCKED)
+        self.outer = {"f4": "f8", "c8": "c16"}.get(self.kind, self.kind) if partial and self.op == "sum" else self.kind
+        self.combinations = list(itertools.product(*(range(self.space[e]) for e in self.kept)))
 
-    def prepare(self, emission, space) -> None:
+    def prepare(self, emission) -> None:
         """Memory that is added to must start from the identity."""
-        start = self.suffix(len(space))
-        self.in_memory = any(d < start for d in self.axes)
         if not self.in_memory:
             return
         if self.kind != self.target.kind:
@@ -310,38 +325,39 @@ class Fold:
         return math.cast(unit.fn, unit.element(self.source, index), self.kind)
 
     def take(self, unit, index, v: Value) -> None:
-        fn = unit.fn
         if self.cells:
-            cell = self.cells[-1]
-            old = cell.load(unit, cell.base, None)
-            cell.store_flat(unit, 0, combine(fn, self.op, old, v, free=True))
+            self.add_to(unit, self.cells[-1][tuple(index[e] for e in self.kept)], v, free=True)
         else:
-            self.add_to_memory(unit, index, v)
+            self.add_to_memory(unit, tuple(i for d, i in enumerate(index) if d not in self.axes), v)
 
-    def add_to_memory(self, unit, index, v) -> None:
-        at = tuple(i for d, i in enumerate(index) if d not in self.axes)
+    def add_to(self, unit, cell, v, free=False) -> None:
+        old = cell.load(unit, cell.base, None)
+        cell.store_flat(unit, 0, combine(unit.fn, self.op, old, math.cast(unit.fn, v, cell.kind), free))
+
+    def add_to_memory(self, unit, at, v) -> None:
         p, _ = self.memory.address(unit, at)
         old = self.memory.load(unit, p, None)
         self.memory.store_at(unit, p, combine(unit.fn, self.op, old, v))
 
     def open(self, unit) -> None:
-        cell = Buffer(unit.fn.alloca(self.kind, 1), self.kind, (), maybe_product=False)
-        cell.store_flat(unit, 0, identity(self.op, self.kind))
-        self.cells.append(cell)
+        cells = {}
+        kind = self.kind if self.cells else self.outer
+        for key in self.combinations:
+            cells[key] = cell = Buffer(unit.fn.alloca(kind, 1), kind, (), maybe_product=False)
+            cell.store_flat(unit, 0, identity(self.op, kind))
+        self.cells.append(cells)
 
     def close(self, unit, index) -> None:
-        cell = self.cells.pop()
-        total = cell.load(unit, cell.base, None)
-        if self.cells:
-            outer = self.cells[-1]
-            old = outer.load(unit, outer.base, None)
-            outer.store_flat(unit, 0, combine(unit.fn, self.op, old, total))
-        elif not self.flat and self.in_memory:
-            self.add_to_memory(unit, index, total)
-        else:
-            at = () if self.flat else tuple(i for d, i in enumerate(index) if d not in self.axes)
-            at = (0,) * len(self.target.shape) if self.flat else at
-            self.target.store(unit, at, math.cast(unit.fn, total, self.target.kind))
+        for key, cell in self.cells.pop().items():
+            total = cell.load(unit, cell.base, None)
+            at = (*(i for d, i in enumerate(index[: self.start]) if d not in self.axes), *key)
+            if self.cells:
+                self.add_to(unit, self.cells[-1][key], total)
+            elif self.in_memory:
+                self.add_to_memory(unit, at, math.cast(unit.fn, total, self.kind))
+            else:
+                at = (0,) * len(self.target.shape) if self.flat else at
+                self.target.store(unit, at, math.cast(unit.fn, total, self.target.kind))
 
     def finish(self, emission) -> None:
         if self.memory is not self.target:
@@ -349,22 +365,44 @@ class Fold:
 
 
 class Walk:
-    """The recursion over the axes of one nest."""
+    """The recursion over the axes of one nest.
+
+    A sink may have fewer axes than the nest: the nest's own ones after them are short and unrolled.
+    """
 
     def __init__(self, emission, space, sinks):
         self.emission, self.unit, self.space, self.sinks = emission, emission.unit, space, sinks
         self.folds = [s for s in sinks if isinstance(s, Fold)]
         self.unrolled = len(space)
-        flat = any(s.flat for s in sinks)
+        self.flat = any(s.flat for s in sinks)
         work = 1
-        while self.unrolled > 0 and not flat and space[self.unrolled - 1] <= UNROLL:
+        while self.unrolled > 0 and not self.flat and space[self.unrolled - 1] <= UNROLL:
             work *= space[self.unrolled - 1]
             if work > 16:
                 break
             self.unrolled -= 1
         self.inner = max((d for d in range(self.unrolled) if space[d] > 1), default=-1)
+        self.segments = [[(0, n)] for n in space]
+        if not self.flat:
+            self.split()
+
+    def split(self) -> None:
+        """Cuts axes where an update or a concatenation changes, so that no test is left in a loop."""
+        found = cuts([s.source for s in self.sinks], self.space[: self.unrolled])
+        copies = 1
+        for d in reversed(range(self.unrolled)):
+            edges = sorted({0, self.space[d], *(c for c in found[d] if 0 < c < self.space[d])})
+            if copies * (len(edges) - 1) <= SEGMENTS:
+                copies *= len(edges) - 1
+                self.segments[d] = list(zip(edges, edges[1:], strict=False))
+
+    def ndim(self, sink) -> int:
+        return len(self.space) if self.flat else len(sink.space)
 
     def run(self) -> None:
+        for f in self.folds:
+            f.arrange(self.unrolled)
+            f.prepare(self.emission)
         self.axis(0, ())
         for f in self.folds:
             f.finish(self.emission)
@@ -372,49 +410,49 @@ class Walk:
     def axis(self, d, index) -> None:
         opened = []
         for f in self.folds:
-            start = f.suffix(len(self.space))
-            if d == start and start < len(self.space) and not f.cells:
+            if d == f.start and f.registers and not f.cells:
                 f.open(self.unit)
                 opened.append(f)
-            elif d > start and f.cells and d < self.unrolled and f.op == "sum" and self.space[d] >= 64:
+            elif f.start < d < f.unrolled and f.cells and f.op == "sum" and self.space[d] >= 64:
                 f.open(self.unit)
                 opened.append(f)
-        if d == len(self.space):
-            self.leaf(index)
-        elif d >= self.unrolled:
+        self.leaf([s for s in self.sinks if self.ndim(s) == d], index)
+        if d < self.unrolled:
+            self.loop(d, index)
+        elif d < len(self.space):
             for k in range(self.space[d]):
                 self.axis(d + 1, (*index, k))
-        else:
-            self.loop(d, index)
         for f in opened:
             f.close(self.unit, index)
 
     def loop(self, d, index) -> None:
         n = self.space[d]
         summing = [f for f in self.folds if f.cells and f.op in ("sum", "prod") and f.kind[0] in "fc"]
-        if d != self.inner or n <= BLOCKED or not summing:
-            with self.unit.fn.loop(n) as i:
-                self.axis(d + 1, (*index, i))
+        fn = self.unit.fn
+        if d != self.inner or n <= BLOCKED or not summing or len(self.segments[d]) > 1:
+            for lo, hi in self.segments[d]:
+                with fn.loop(hi - lo) as i:
+                    self.axis(d + 1, (*index, i + lo))
             return
         chunk = next((c for c in range(BLOCKED, 1023, -8) if n % c == 0), 2048)
-        with self.unit.fn.loop(n // chunk) as c:
+        with fn.loop(n // chunk) as c:
             for f in summing:
                 f.open(self.unit)
-            with self.unit.fn.loop(chunk) as i:
+            with fn.loop(chunk) as i:
                 self.axis(d + 1, (*index, c * chunk + i))
             for f in summing:
                 f.close(self.unit, index)
         if n % chunk:
             for f in summing:
                 f.open(self.unit)
-            with self.unit.fn.loop(n % chunk) as i:
+            with fn.loop(n % chunk) as i:
                 self.axis(d + 1, (*index, i + n // chunk * chunk))
             for f in summing:
                 f.close(self.unit, index)
 
-    def leaf(self, index) -> None:
-        values = [s.value(self.unit, index) for s in self.sinks]
-        for s, v in zip(self.sinks, values, strict=True):
+    def leaf(self, sinks, index) -> None:
+        values = [s.value(self.unit, index) for s in sinks]
+        for s, v in zip(sinks, values, strict=True):
             s.take(self.unit, index, v)
 
 
@@ -433,7 +471,7 @@ def strided(unit, s: Source) -> Buffer | None:
         inner = strided(unit, s.source)
         return inner.row(s.r, s.shape) if inner is not None else None
     if isinstance(s, Computed) and isinstance(s.form, nest.Index):
-        view = nest_view(s.form)
+        view = view_of(s.form)
         if view is None:
             return None
         k, start, steps = view
@@ -448,12 +486,6 @@ def strided(unit, s: Source) -> Buffer | None:
         b.where, b.maybe_product = inner.where, inner.maybe_product
         return b
     return None
-
-
-def nest_view(form: nest.Index):
-    from .view import view_of
-
-    return view_of(form)
 
 
 # forms that are stages of their own -------------------------------------------------------------

@@ -11,8 +11,7 @@ import itertools
 
 from . import math, nest
 from .function import LLVM
-from .index import Value
-from .plan import has_effect
+from .plan import fused_update
 from .source import Buffer, Row, Small
 
 
@@ -72,8 +71,8 @@ def emit(e, form, inputs, targets) -> None:
             inner.mutable.update(v for c, v in zip(carries, step.inputs, strict=False) if c.in_place)
             results = inner.run()
             values = [c.value(unit, s) for c, s in zip(carries, results, strict=False)]
-            for c, v in zip(carries, values, strict=True):
-                c.write(unit, v)
+            for c, v, s in zip(carries, values, results, strict=False):
+                c.write(inner, v, s)
     for c, target in zip(carries, targets, strict=False):
         if target is not None:
             e.fill(target, c.final(unit))
@@ -130,7 +129,8 @@ class Carry:
             return [math.cast(unit.fn, unit.element(result, at), self.kind) for at in indices(self.shape)]
         return None
 
-    def write(self, unit, values) -> None:
+    def write(self, e, values, result) -> None:
+        unit = e.unit
         fn = unit.fn
         if self.small:
             for c, v in zip(self.cells, values, strict=True):
@@ -138,6 +138,8 @@ class Carry:
         elif not self.in_place:
             fn.line(f"store ptr {self.next.name}, ptr {self.slots[0].name}")
             fn.line(f"store ptr {self.now.name}, ptr {self.slots[1].name}")
+        elif not (isinstance(result, Buffer) and result.base is self.buffers[0].base):
+            e.fill(Buffer(self.buffers[0].base, self.kind, self.shape, depth=len(fn.scopes) - 1), result)
 
     def final(self, unit):
         fn = unit.fn
@@ -167,7 +169,7 @@ def updates_in_place(step, k) -> bool:
     x = out
     while x is not carry:
         f = defined.get(x)
-        if not isinstance(f, (nest.Update, nest.Scatter)):
+        if not isinstance(f, (nest.Update, nest.Scatter)) or (isinstance(f, nest.Update) and fused_update(f)):
             return False
         chain.append((x, f))
         x = f.inputs[0]
@@ -178,7 +180,3 @@ def updates_in_place(step, k) -> bool:
             if g is not f and any(y is old for y in g.inputs) and position[id(g)] > position[id(f)]:
                 return False
     return bool(chain)
-
-
-def value_of(v: Value) -> Value:
-    return v

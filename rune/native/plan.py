@@ -19,6 +19,7 @@ from typing import Any
 from rune.program import Literal, Var
 
 from . import nest
+from .view import view_of
 
 SMALL_IN_LOOP = 16  # elements
 SMALL = 8
@@ -33,6 +34,7 @@ for _op in (
 ).split():
     COST[_op] = 16
 CHEAP = 4  # operations that may be repeated
+UNROLL = 4  # trailing axes up to this length are unrolled
 POINTWISE = (nest.Elementwise, nest.Index, nest.Concatenate)
 
 
@@ -78,6 +80,8 @@ class Plan:
 
     def fusible(self, f) -> bool:
         """Whether an element of the result can be computed on the spot."""
+        if isinstance(f, nest.Update):
+            return fused_update(f)
         if isinstance(f, POINTWISE):
             return len(f.inputs) <= 8 or size(f.outs[0].type.shape) <= self.limit
         if isinstance(f, nest.Reduce):
@@ -121,9 +125,7 @@ class Plan:
             return 30 if f.op.startswith("special:") else COST.get(f.op, 1)
         if isinstance(f, nest.Index):
             return 0
-        if isinstance(f, nest.Concatenate):
-            return 2
-        return 0
+        return 2 if isinstance(f, (nest.Concatenate, nest.Update)) else 0
 
     def costs(self) -> None:
         self.cost: dict = {}
@@ -156,32 +158,26 @@ class Plan:
         for f in reversed(self.forms):
             for v in f.outs:
                 role = self.role[v]
+                ways = demand.get(v, set())
                 if role == "inline":
-                    ways = demand.get(v, set())
                     spaces = max((size(w[0][0]) for w in ways), default=0)
                     repeated = len(ways) > 1 and self.cost[v] * (len(ways) - 1) > CHEAP
                     spread = spaces > 2 * size(v.type.shape) and self.cost[v] > 2 * CHEAP
                     if repeated or spread:
                         self.role[v] = role = "root"
-                if role == "inline":
-                    ways = demand.get(v, set())
-                elif role == "small":
-                    ways = {((v.type.shape, "small", id(f)), None)}
-                elif isinstance(f, nest.Reduce):
-                    ways = {((f.inputs[0].type.shape, level[v]), None)}
-                elif self.fusible(f):
-                    ways = {((v.type.shape, level[v]), None)}
-                else:
-                    ways = {((v.type.shape, id(f)), None)}
-                for x in f.inputs:
+                if role == "small":
+                    ways = {((v.type.shape, "small", id(f)), ())}
+                elif role == "root" and isinstance(f, nest.Reduce):
+                    ways = {((kernel_space(f.inputs[0].type.shape), level[v]), ())}
+                elif role == "root" and self.fusible(f):
+                    ways = {((kernel_space(v.type.shape), level[v]), ())}
+                elif role == "root":
+                    ways = {((v.type.shape, id(f)), ())}
+                for k, x in enumerate(f.inputs):
                     if self.role.get(x) != "inline":
                         continue
-                    if isinstance(f, nest.Elementwise) and x.type.shape == v.type.shape:
-                        demand.setdefault(x, set()).update(ways)
-                    elif isinstance(f, nest.Reduce):
-                        demand.setdefault(x, set()).update(ways)
-                    else:
-                        demand.setdefault(x, set()).update((w[0], (id(f), w[1])) for w in ways)
+                    how = reading(f, k)
+                    demand.setdefault(x, set()).update(ways if how is None else ((w[0], (*w[1], how)) for w in ways))
 
     def used(self, v) -> bool:
         """Whether anything reads a variable."""
@@ -218,22 +214,19 @@ class Plan:
         return found
 
     def aligned(self, f) -> set:
-        """What a sink reads at its own index only, through elementwise operations of one shape."""
-        shape = f.inputs[0].type.shape if isinstance(f, nest.Reduce) else f.outs[0].type.shape
+        """What a sink reads at its own index only."""
         bad: set = set()
         good: set = set()
-        stack = [(x, isinstance(f, (nest.Elementwise, nest.Reduce))) for x in f.inputs if isinstance(x, Var)]
+        stack = [(x, reading(f, k) is None) for k, x in enumerate(f.inputs) if isinstance(x, Var)]
         seen = set()
         while stack:
             x, same = stack.pop()
-            same = same and x.type.shape == shape
             if (x, same) in seen:
                 continue
             seen.add((x, same))
             if self.role.get(x) == "inline":
                 g = self.form_of[x]
-                inner = same and isinstance(g, nest.Elementwise)
-                stack.extend((y, inner) for y in g.inputs if isinstance(y, Var))
+                stack.extend((y, same and reading(g, k) is None) for k, y in enumerate(g.inputs) if isinstance(y, Var))
             else:
                 (good if same else bad).add(x)
         return good - bad
@@ -256,6 +249,7 @@ class Plan:
                     stage = Stage("nest", [f], space, reads)
                 else:
                     stage.forms.append(f)
+                    stage.space = max(stage.space, space, key=len)
                     stage.reads |= reads
                     position[v] = self.stages.index(stage)
                     continue
@@ -287,7 +281,12 @@ class Plan:
         first = max((position.get(x, -1) for x in reads), default=-1)
         for k in range(len(self.stages) - 1, max(first, 0) - 1, -1):
             stage = self.stages[k]
-            if stage.kind != "nest" or stage.space != space or len(stage.forms) >= 16:
+            if stage.kind != "nest" or len(stage.forms) >= 16:
+                continue
+            if stage.space != space and not (
+                kernel_space(stage.space) == kernel_space(space)
+                and (stage.space[: len(space)] == space or space[: len(stage.space)] == stage.space)
+            ):
                 continue
             if k > first:
                 return stage
@@ -297,6 +296,42 @@ class Plan:
                 if inside <= stored and inside <= self.aligned(f):
                     return stage
         return None
+
+
+def kernel_space(space: tuple) -> tuple:
+    """A space without its short trailing axes, which a nest unrolls: nests that agree on it can be one."""
+    n = len(space)
+    while n > 1 and space[n - 1] <= UNROLL:
+        n -= 1
+    return space[:n] if size(space[:n]) > 16 else space
+
+
+def reading(f, k: int):
+    """How a form reads its input k: None at its own index (its leading part), else a description."""
+    x, out = f.inputs[k].type.shape, f.outs[0].type.shape
+    if isinstance(f, nest.Elementwise):
+        return None if x == out else ("broadcast", x, out)
+    if isinstance(f, nest.Reduce):
+        return None
+    if isinstance(f, nest.Update):
+        return None if k == 0 else ("update", f.starts, f.steps, x)
+    if isinstance(f, nest.Index):
+        view = view_of(f)
+        if view is None:
+            return ("index", id(f))
+        _, start, steps = view
+        unit = [tuple(int(d == e) for e in range(len(start))) for d in range(len(steps))]
+        # an axis of length 1 has no counter, so its step may be anything
+        same = all(s == u or n == 1 for s, u, n in zip(steps, unit, out, strict=True))
+        if not any(start) and same and out[: len(x)] == x:
+            return None
+        return ("view", view[0], start, tuple(steps), out)
+    return ("form", id(f))
+
+
+def fused_update(f: nest.Update) -> bool:
+    """Whether an update is computed with the nest that reads it (its region is a large part)."""
+    return all(s == 1 for s in f.steps) and 4 * size(f.inputs[1].type.shape) >= size(f.outs[0].type.shape) > 0
 
 
 def has_effect(f) -> bool:
@@ -309,4 +344,4 @@ def has_effect(f) -> bool:
     return (isinstance(f, nest.Index) and not f.view) or isinstance(f, nest.Scatter)
 
 
-__all__ = ["Plan", "Stage", "has_effect", "size"]
+__all__ = ["UNROLL", "Plan", "Stage", "fused_update", "has_effect", "reading", "size"]
