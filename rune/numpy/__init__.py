@@ -5,17 +5,28 @@ and computes the same by NumPy where nothing is traced.
 """
 
 from rune.numpy import (  # noqa: F401
+    applying,
     augmented,
+    counting,
+    creation,
+    differences,
+    einsum,
     elementwise,
     fft,
     indexing,
+    joining,
     linalg,
+    padding,
+    polynomials,
     products,
     reductions,
     selection,
+    sets,
     shapes,
     sorting,
     special,
+    statistics,
+    triangles,
     ufuncs,
     writing,
 )

@@ -160,6 +160,24 @@ def ldexp(x, exponent):
     return e.mul(x, e.exp2(cast(exponent, dtype_of(x))))
 
 
+@ufunc("frexp")
+def frexp(x):
+    x = cast(x, np.frexp.resolve_dtypes((dtype_of(x), None, None))[0])
+    still = e.logical_or(e.eq(x, 0), e.logical_not(e.isfinite(x)))
+    bits = np.finfo(dtype_of(x)).nmant + 2
+    # Tiny numbers are scaled up first, so that the logarithm and the division are exact enough.
+    tiny = e.lt(e.abs(x), np.finfo(dtype_of(x)).smallest_normal)
+    scaled = e.select(still, 1.0, e.select(tiny, e.mul(x, 2.0**bits), x))
+    k = e.add(e.floor(e.log2(e.abs(scaled))), 1.0)
+    half = e.mul(scaled, e.exp2(e.neg(e.floor(e.div(k, 2.0)))))
+    m = e.mul(half, e.exp2(e.neg(e.sub(k, e.floor(e.div(k, 2.0))))))
+    high, low = e.ge(e.abs(m), 1.0), e.lt(e.abs(m), 0.5)
+    m = e.select(high, e.mul(m, 0.5), e.select(low, e.mul(m, 2.0), m))
+    k = e.add(k, e.select(high, 1.0, e.select(low, -1.0, 0.0)))
+    k = e.sub(k, e.select(tiny, float(bits), 0.0))
+    return e.select(still, x, m), e.select(still, 0, cast(k, np.int32))
+
+
 @ufunc("degrees")
 def degrees(x):
     return e.rad2deg(x)
@@ -427,20 +445,3 @@ def sinc(x):
     x = asarray(x)
     y = e.mul(math.pi, e.select(e.eq(x, 0), cast(1e-20, common(x, 1.0)), x))
     return e.div(e.sin(y), y)
-
-
-@function("unwrap")
-def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
-    from rune.numpy.reductions import cumsum, diff
-    from rune.numpy.shapes import axis_part, concatenate
-
-    p = asarray(p)
-    axis = axis % len(shape_of(p))
-    d = diff(p, axis=axis)
-    discont = period / 2 if discont is None else discont
-    low = -period / 2
-    wrapped = e.add(e.mod(e.sub(d, low), period), low)
-    wrapped = e.select(e.logical_and(e.eq(wrapped, low), e.gt(d, 0)), -low, wrapped)
-    correction = e.select(e.lt(e.abs(d), discont), 0.0, e.sub(wrapped, d))
-    rest = e.add(axis_part(p, axis, 1, None), cumsum(correction, axis=axis))
-    return concatenate([axis_part(p, axis, 0, 1), rest], axis=axis)

@@ -21,8 +21,9 @@ from rune.numpy.arguments import (
 from rune.numpy.elementwise import conjugate
 from rune.numpy.products import matmul
 from rune.numpy.reductions import reduced
+from rune.numpy.triangles import diagonal
 from rune.numpy.register import function
-from rune.numpy.shapes import diagonal, moveaxis, swap_last
+from rune.numpy.shapes import moveaxis, swap_last
 from rune.primitives import factor, linalg, movement
 from rune.primitives.map import cast
 from rune.primitives.reduce import reduce

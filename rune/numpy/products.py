@@ -1,4 +1,4 @@
-"""Products: dot, matmul, einsum and their relatives, all by one contraction of labelled axes."""
+"""Products: dot, matmul and their relatives, all by one contraction of labelled axes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import Value
 from rune.numpy.arguments import asarray, axes_of, dtype_of, integer, promote, shape_of
 from rune.numpy.elementwise import conjugate
-from rune.numpy.register import function
 from rune.numpy.shapes import moveaxis
+from rune.numpy.register import function
 from rune.primitives import movement
 from rune.primitives.contract import contract
-from rune.primitives.indexing import gather
 from rune.primitives.map import cast
 from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e
 from rune.value import tables
 
-__all__ = ["einsum", "matmul", "pair", "tensordot"]
+__all__ = ["matmul", "pair", "summed", "tensordot", "times"]
 
 
 def pair(a: Any, la: tuple, b: Any, lb: tuple, out: tuple) -> Any:
@@ -316,240 +314,3 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
 @function("linalg.cross")
 def linalg_cross(x1, x2, /, *, axis=-1):
     return cross(x1, x2, axis=axis)
-
-
-# einsum
-
-
-@function("einsum")
-def einsum(*operands, out=None, optimize=False, dtype=None, casting="safe", order="K"):
-    inputs, result, arrays = parsed(operands)
-    arrays = promote(*arrays) if dtype is None else [cast(a, dtype) for a in arrays]
-    terms = [diagonals(a, labels) for a, labels in zip(arrays, inputs, strict=True)]
-    for step in contraction_path(inputs, result, arrays):
-        chosen = [terms.pop(k) for k in sorted(step, reverse=True)]
-        needed = {*result, *(k for _, labels in terms for k in labels)}
-        terms.append(combined(chosen, tuple(k for k in ordered(chosen) if k in needed) if terms else result))
-    return terms[0][0]
-
-
-def ordered(terms: list) -> tuple:
-    return tuple(dict.fromkeys(k for _, labels in terms[::-1] for k in labels))
-
-
-def combined(terms: list, keep: tuple) -> tuple:
-    if len(terms) == 1:
-        (x, labels) = terms[0]
-        x, labels = summed(x, labels, set(keep))
-        return movement.permute(x, tuple(labels.index(k) for k in keep)), keep
-    (b, lb), (a, la) = terms[:2]
-    rest = {k for _, labels in terms[2:] for k in labels}
-    if not rest and len(terms) == 2:
-        return pair(a, la, b, lb, keep), keep
-    middle = tuple(k for k in dict.fromkeys(la + lb) if k in keep or k in rest)
-    return combined([(pair(a, la, b, lb, middle), middle), *terms[2:]], keep)
-
-
-def diagonals(x: Any, labels: tuple) -> tuple:
-    """One axis for a label that stands several times: the diagonal."""
-    for label in dict.fromkeys(labels):
-        spots = [k for k, other in enumerate(labels) if other == label]
-        if len(spots) < 2:
-            continue
-        n = max(shape_of(x)[k] for k in spots)
-        if any(shape_of(x)[k] != n for k in spots):
-            raise ValueError(f"dimensions in single operand for collapsing index {label!r} don't match")
-        rest = tuple(k for k in range(len(labels)) if k not in spots)
-        x = gather(movement.permute(x, (*spots, *rest)), [np.arange(n)] * len(spots))
-        labels = (label, *(labels[k] for k in rest))
-    return x, labels
-
-
-def contraction_path(inputs: list, result: tuple, arrays: list) -> list:
-    if len(arrays) <= 2:
-        return [tuple(range(len(arrays)))]
-    names: dict = {}
-    letter = lambda k: names.setdefault(
-        k, chr(ord("a") + len(names)) if len(names) < 26 else chr(ord("A") + len(names) - 26)
-    )
-    text = ",".join("".join(map(letter, labels)) for labels in inputs) + "->" + "".join(map(letter, result))
-    stands = [np.broadcast_to(np.float64(0), shape_of(a)) for a in arrays]
-    return np.einsum_path(text, *stands, optimize="greedy")[0][1:]
-
-
-def parsed(operands: tuple) -> tuple[list, tuple, list]:
-    """Labels per operand, labels of the result, and the operands; an ellipsis becomes integer labels."""
-    if isinstance(operands[0], str):
-        text, arrays = operands[0].replace(" ", ""), [asarray(x) for x in operands[1:]]
-        left, arrow, right = text.partition("->")
-        inputs = [split_labels(term) for term in left.split(",")]
-        output = split_labels(right) if arrow else None
-    else:
-        arrays = [asarray(x) for x in operands[0 : len(operands) - len(operands) % 2 : 2]]
-        inputs = [list(labels) for labels in operands[1::2]]
-        output = list(operands[-1]) if len(operands) % 2 else None
-        named = lambda labels: [k if k is Ellipsis else ("s", int(k)) for k in labels]
-        inputs, output = [named(labels) for labels in inputs], None if output is None else named(output)
-    if len(inputs) != len(arrays):
-        raise ValueError("Number of einsum subscripts must be equal to the number of operands.")
-    full, widest = [], 0
-    for labels, a in zip(inputs, arrays, strict=True):
-        n = len(shape_of(a)) - sum(k is not Ellipsis for k in labels)
-        if n < 0 or (n and Ellipsis not in labels):
-            raise ValueError(
-                "einstein sum subscripts string does not match the number of dimensions of an operand"
-            )
-        widest = max(widest, n if Ellipsis in labels else 0)
-        full.append(expanded(labels, n))
-    if output is None:
-        counts: dict = {}
-        for labels in full:
-            for k in labels:
-                counts[k] = counts.get(k, 0) + 1
-        once = sorted(
-            (k for k, n in counts.items() if n == 1 and not isinstance(k, int)),
-            key=lambda k: k if isinstance(k, str) else k[1],
-        )
-        output = [*range(-widest, 0), *once]
-    else:
-        known = {k for labels in full for k in labels}
-        if any(k is not Ellipsis and k not in known for k in output):
-            raise ValueError(
-                "einstein sum subscripts string included output subscript which never appeared in an input"
-            )
-        output = expanded(output, widest)
-    return full, tuple(output), arrays
-
-
-def split_labels(term: str) -> list:
-    labels: list = []
-    k = 0
-    while k < len(term):
-        if term[k] == ".":
-            if term[k : k + 3] != "...":
-                raise ValueError("Invalid Ellipses.")
-            labels.append(Ellipsis)
-            k += 3
-            continue
-        if not term[k].isalpha():
-            raise ValueError(f"Character {term[k]} is not a valid symbol.")
-        labels.append(term[k])
-        k += 1
-    return labels
-
-
-def expanded(labels: list, n: int) -> tuple:
-    out: list = []
-    for k in labels:
-        out += range(-n, 0) if k is Ellipsis else [k]
-    return tuple(out)
-
-
-@function("einsum_path")
-def einsum_path(*operands, optimize="greedy", einsum_call=False):
-    stands = [np.broadcast_to(np.float64(0), shape_of(x)) if isinstance(x, Value) else x for x in operands]
-    return np.einsum_path(*stands, optimize=optimize)
-
-
-@function("linalg.multi_dot")
-def multi_dot(arrays, *, out=None):
-    arrays = [asarray(a) for a in arrays]
-    if len(arrays) < 2:
-        raise ValueError("Expecting at least two arrays.")
-    if len(arrays) == 2:
-        return dot(*arrays)
-    vectors = len(shape_of(arrays[0])) == 1, len(shape_of(arrays[-1])) == 1
-    labels = [(k, k + 1) for k in range(len(arrays))]
-    labels[0] = labels[0][1:] if vectors[0] else labels[0]
-    labels[-1] = labels[-1][:1] if vectors[1] else labels[-1]
-    sublists = [item for a, ls in zip(arrays, labels, strict=True) for item in (a, list(ls))]
-    result = ([] if vectors[0] else [0]) + ([] if vectors[1] else [len(arrays)])
-    return einsum(*sublists, result)
-
-
-# Polynomials and convolutions
-
-
-@function("convolve")
-def convolve(a, v, mode="full"):
-    a, v = promote(asarray(a), asarray(v))
-    if shape_of(a)[0] < shape_of(v)[0]:
-        a, v = v, a
-    return slid(a, movement.flip(v, (0,)), mode)
-
-
-@function("correlate")
-def correlate(a, v, mode="valid"):
-    a, v = promote(asarray(a), asarray(v))
-    v = conjugate(v)
-    if shape_of(a)[0] < shape_of(v)[0]:
-        return movement.flip(slid(v, a, mode), (0,))
-    return slid(a, v, mode)
-
-
-def slid(a: Any, v: Any, mode: str) -> Any:
-    """sum_j a[k + j] v[j], a at least as long as v: a gather of windows and one contraction."""
-    n, m = shape_of(a)[0], shape_of(v)[0]
-    if not m or not n:
-        raise ValueError("v cannot be empty" if not m else "a cannot be empty")
-    before = {"full": m - 1, "same": m // 2, "valid": 0}.get(mode)
-    if before is None:
-        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
-    after = {"full": m - 1, "same": m - 1 - m // 2, "valid": 0}[mode]
-    if before or after:
-        a = movement.pad(a, (before,), (after,))
-    size = n + before + after - m + 1
-    windows = gather(a, [np.arange(size)[:, None] + np.arange(m)])
-    return times(windows, v, ((1,), (0,)), ((), ()))
-
-
-@function("polyval")
-def polyval(p, x):
-    p, x = asarray(p), asarray(x)
-    y = np.zeros(shape_of(x), np.result_type(dtype_of(p), dtype_of(x)))
-    for k in range(shape_of(p)[0]):
-        c = movement.reshape(movement.part(p, 0, k, k + 1), ())
-        y = movement.broadcast(c, shape_of(x)) if k == 0 else e.add(e.mul(y, x), c)
-    return y
-
-
-@function("polyadd")
-def polyadd(a1, a2):
-    return e.add(*same_length(a1, a2))
-
-
-@function("polysub")
-def polysub(a1, a2):
-    return e.sub(*same_length(a1, a2))
-
-
-def same_length(*polynomials: Any) -> list:
-    ps = [vector(p) for p in polynomials]
-    n = max(shape_of(p)[0] for p in ps)
-    return [movement.pad(p, (n - shape_of(p)[0],), (0,)) for p in ps]
-
-
-@function("polymul")
-def polymul(a1, a2):
-    return convolve(vector(a1), vector(a2))
-
-
-@function("polyder")
-def polyder(p, m=1):
-    p = asarray(p)
-    for _ in range(integer(m)):
-        n = shape_of(p)[0] - 1
-        p = e.mul(movement.part(p, 0, 0, n), np.arange(n, 0, -1))
-    return p
-
-
-@function("polyint")
-def polyint(p, m=1, k=None):
-    p = asarray(p)
-    constants = [0.0] * m if k is None else ([k] * m if np.ndim(k) == 0 else list(k))
-    for c in constants:
-        n = shape_of(p)[0]
-        p = movement.concatenate(
-            promote(e.div(p, np.arange(n, 0, -1)), np.reshape(np.asarray(c, float), (1,))), 0
-        )
-    return p

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import TracedValueError, Value
-from rune.numpy.arguments import asarray, axis_of, dtype_of, integer, operand, promote, shape_of
-from rune.numpy.register import function, method
+from rune.level import Value
+from rune.numpy.arguments import asarray, axis_of, dtype_of, operand, promote, shape_of
+from rune.numpy.register import function
 from rune.primitives import indexing as primitive
 from rune.primitives import movement
 from rune.primitives.map import cast
-from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e
 
-__all__ = ["argsort", "searchsorted", "sort", "take"]
+__all__ = ["argsort", "flat", "searchsorted", "sort", "take"]
 
 
 def last(a: Any, axis: int) -> Any:
@@ -263,112 +262,3 @@ def choose(a, choices, out=None, mode="raise"):
     for k in range(n - 2, -1, -1):
         out = e.select(e.eq(a, k), choices[k], out)
     return out
-
-
-@function("compress")
-def compress(condition, a, axis=None, out=None):
-    a = asarray(a)
-    if isinstance(condition, Value):
-        raise dependent("compress", condition)
-    if axis is None:
-        a, axis = flat(a), 0
-    return take(a, np.flatnonzero(condition), axis)
-
-
-@method("compress")
-def compress_method(a, condition, axis=None, out=None):
-    return compress(condition, a, axis)
-
-
-@function("extract")
-def extract(condition, arr):
-    if isinstance(condition, Value):
-        raise dependent("extract", condition)
-    return take(flat(asarray(arr)), np.flatnonzero(condition))
-
-
-# What has a shape that depends on values
-
-
-def dependent(name: str, x: Any) -> TracedValueError:
-    return TracedValueError(
-        f"{name}: the value is traced by {x.level.name}; a shape would depend on values: write np.where(mask, x, 0)"
-    )
-
-
-def concrete(name: str, x: Any) -> np.ndarray:
-    """The numbers of a value, where its level knows them."""
-    x = asarray(x)
-    if not isinstance(x, Value):
-        return x
-    try:
-        return np.asarray(x.level.concrete(x))
-    except TracedValueError:
-        raise dependent(name, x) from None
-
-
-@function("nonzero", method="nonzero")
-def nonzero(a):
-    return np.nonzero(concrete("nonzero", a))
-
-
-@function("flatnonzero")
-def flatnonzero(a):
-    return np.flatnonzero(concrete("flatnonzero", a))
-
-
-@function("argwhere")
-def argwhere(a):
-    return np.argwhere(concrete("argwhere", a))
-
-
-def first_of_each(name: str, ar: Any, **how: Any) -> tuple:
-    """np.unique's places in `ar`, from its numbers."""
-    numbers = concrete(name, ar)
-    return np.unique(numbers, return_index=True, return_inverse=True, return_counts=True, **how)
-
-
-@function("unique")
-def unique(
-    ar,
-    return_index=False,
-    return_inverse=False,
-    return_counts=False,
-    axis=None,
-    *,
-    equal_nan=True,
-    sorted=True,
-):
-    ar = asarray(ar)
-    _, index, inverse, counts = first_of_each("unique", ar, axis=axis, equal_nan=equal_nan)
-    out = [take(flat(ar), index) if axis is None else take(ar, index, axis)]
-    out += [
-        x for x, asked in ((index, return_index), (inverse, return_inverse), (counts, return_counts)) if asked
-    ]
-    return out[0] if len(out) == 1 else tuple(out)
-
-
-@function("unique_values")
-def unique_values(x):
-    return unique(x, equal_nan=False)
-
-
-@function("isin")
-def isin(element, test_elements, assume_unique=False, invert=False, *, kind=None):
-    element, test = promote(asarray(element), flat(asarray(test_elements)))
-    hits = e.eq(movement.reshape(element, (*shape_of(element), 1)), test)
-    found = reduce("any", hits, (len(shape_of(element)),))
-    return e.logical_not(found) if invert else found
-
-
-@function("bincount")
-def bincount(x, /, weights=None, minlength=0):
-    x = asarray(x)
-    size = integer(minlength)
-    if isinstance(x, Value):
-        if not size:
-            raise dependent("bincount", x)
-    else:
-        size = max(size, int(x.max(initial=-1)) + 1)
-    w = np.ones(shape_of(x), np.int64) if weights is None else cast(asarray(weights), np.float64)
-    return primitive.scatter("add", movement.full((size,), dtype_of(w).type(0)), [cast(x, np.int64)], w)

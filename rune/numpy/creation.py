@@ -1,0 +1,220 @@
+"""Arrays like another, grids and ranges, and what depends on an array's type alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rune.level import Value
+from rune.numpy.arguments import (
+    asarray,
+    axes_of,
+    axis_of,
+    broadcast_shape,
+    dtype_of,
+    integer,
+    lifted,
+    operand,
+    shape_of,
+    shape_to,
+    supported,
+    weak_kind,
+)
+from rune.numpy.shapes import broadcast_arrays, moveaxis, ravel, size_of
+from rune.numpy.register import attribute, function, method
+from rune.primitives import movement
+from rune.primitives.indexing import gather
+from rune.primitives.map import cast
+from rune.primitives.scalar import e
+
+__all__ = ["linspace"]
+
+
+def like(a: Any, value: Any, dtype: Any, shape: Any) -> Any:
+    a = asarray(a)
+    dtype = supported(np.dtype(dtype)) if dtype is not None else dtype_of(a)
+    shape = shape_of(a) if shape is None else shape_to(shape)
+    return lifted(a, movement.broadcast(cast(operand(value), dtype), shape))
+
+
+@function("zeros_like")
+def zeros_like(a, dtype=None, order="K", subok=True, shape=None, *, device=None):
+    return like(a, 0, dtype, shape)
+
+
+@function("empty_like")
+def empty_like(prototype, dtype=None, order="K", subok=True, shape=None, *, device=None):
+    return like(prototype, 0, dtype, shape)
+
+
+@function("ones_like")
+def ones_like(a, dtype=None, order="K", subok=True, shape=None, *, device=None):
+    return like(a, 1, dtype, shape)
+
+
+@function("full_like")
+def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
+    return like(a, fill_value, dtype, shape)
+
+
+@function("copy", method="copy __copy__")
+def copy(a, order="K", subok=False):
+    return asarray(a)
+
+
+@method("__deepcopy__")
+def deepcopy(a, memo=None):
+    return a
+
+
+@function("astype")
+def astype_function(x, dtype, /, *, copy=True, device=None):
+    return cast(asarray(x), supported(np.dtype(dtype)))
+
+
+@method("astype")
+def astype(a, dtype, order="K", casting="unsafe", subok=True, copy=True):
+    dtype = supported(np.dtype(dtype))
+    if not np.can_cast(dtype_of(a), dtype, casting):
+        raise TypeError(
+            f"Cannot cast array data from {dtype_of(a)!r} to {dtype!r} according to the rule '{casting}'"
+        )
+    return cast(asarray(a), dtype)
+
+
+@function("meshgrid")
+def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    xi = [ravel(x) for x in xi]
+    n = len(xi)
+    at = list(range(n))
+    if indexing == "xy" and n > 1:
+        at[:2] = [1, 0]
+    out = [
+        movement.reshape(x, tuple(shape_of(x)[0] if at[k] == j else 1 for j in range(n)))
+        for k, x in enumerate(xi)
+    ]
+    return tuple(out) if sparse else broadcast_arrays(*out)
+
+
+@function("linspace")
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
+    start, stop, num = asarray(start), asarray(stop), integer(num)
+    kind = np.result_type(dtype_of(start), dtype_of(stop), float(num))
+    start, stop = cast(start, kind), cast(stop, kind)
+    parts = num - 1 if endpoint else num
+    shape = broadcast_shape(start, stop)
+    k = np.arange(num, dtype=kind).reshape((num,) + (1,) * len(shape))
+    step = e.div(e.sub(stop, start), parts) if parts > 0 else cast(np.nan, kind)
+    out = e.add(start, e.mul(k, step if parts > 0 else 0.0))
+    if endpoint and num > 1:
+        last = np.arange(num).reshape(k.shape) == num - 1  # NumPy sets the last one exactly
+        out = e.select(last, stop, out)
+    if axis != 0:
+        out = moveaxis(out, 0, axis)
+    if dtype is not None:
+        out = cast(e.floor(out) if np.dtype(dtype).kind in "iu" else out, dtype)
+    return (out, step) if retstep else out
+
+
+@function("logspace")
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    y = linspace(start, stop, num, endpoint, axis=axis)
+    out = e.pow(operand(base), y)
+    return out if dtype is None else cast(out, dtype)
+
+
+@function("geomspace")
+def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+    start, stop = asarray(start), asarray(stop)
+    sign = e.sign(start)
+    y = linspace(e.log10(e.mul(start, sign)), e.log10(e.mul(stop, sign)), num, endpoint, axis=0)
+    out = e.mul(sign, e.pow(10.0, y))
+    out = moveaxis(out, 0, axis) if axis != 0 else out
+    return out if dtype is None else cast(out, dtype)
+
+
+# What depends on the type alone
+
+
+@function("shape")
+def shape(a):
+    return shape_of(asarray(a))
+
+
+@function("ndim")
+def ndim(a):
+    return len(shape_of(asarray(a)))
+
+
+@function("size")
+def size(a, axis=None):
+    a = asarray(a)
+    return size_of(a) if axis is None else math.prod(shape_of(a)[k] for k in axes_of(axis, len(shape_of(a))))
+
+
+@function("result_type")
+def result_type(*arrays_and_dtypes):
+    return np.result_type(*(weak_kind(x) if isinstance(x, Value) else x for x in arrays_and_dtypes))
+
+
+@function("can_cast")
+def can_cast(from_, to, casting="safe"):
+    return np.can_cast(dtype_of(from_) if isinstance(from_, Value) else from_, to, casting)
+
+
+@function("min_scalar_type")
+def min_scalar_type(a):
+    raise TypeError("numpy.min_scalar_type: the dtype would depend on traced values")
+
+
+@function("common_type")
+def common_type(*arrays):
+    return np.common_type(*(np.zeros((), dtype_of(asarray(a))) for a in arrays))
+
+
+@function("shares_memory", "may_share_memory")
+def shares_memory(a, b, max_work=None):
+    return a is b
+
+
+@attribute("device")
+def device(a):
+    return "cpu"
+
+
+@method("to_device")
+def to_device(a, device, *, stream=None):
+    if device != "cpu":
+        raise ValueError(f"Unsupported device for NumPy: {device!r}")
+    return a
+
+
+@method("__array_namespace__")
+def array_namespace(a, *, api_version=None):
+    return np
+
+
+@function("lib.stride_tricks.sliding_window_view", view=True, read_only=True)
+def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
+    x = asarray(x)
+    window = shape_to(window_shape)
+    n = len(shape_of(x))
+    axes = axes_of(axis, n) if axis is None else tuple(axis_of(k, n) for k in shape_to(axis))
+    if len(window) != len(axes):
+        raise ValueError("Must provide matching length window_shape and axis")
+    for w, k in zip(window, axes, strict=True):
+        if w < 0:
+            raise ValueError("`window_shape` cannot contain negative values")
+        m = shape_of(x)[k] - w + 1
+        if m < 1:
+            raise ValueError("window shape cannot be larger than input array shape")
+        rows = np.arange(m)[:, None] + np.arange(w)
+        front = movement.permute(x, (k, *(j for j in range(len(shape_of(x))) if j != k)))
+        out = gather(front, [rows])
+        total = len(shape_of(out))
+        x = movement.permute(out, (*range(2, k + 2), 0, *range(k + 2, total), 1))
+    return x

@@ -1,0 +1,240 @@
+"""Joining arrays and splitting them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from rune.level import Value
+from rune.numpy.arguments import asarray, axis_of, dtype_of, integer, promote, shape_of, shape_to
+from rune.numpy.shapes import atleast_1d, atleast_2d, atleast_3d, ravel, rows_of, size_of, take_axis
+from rune.numpy.register import function
+from rune.primitives import movement
+from rune.primitives.indexing import gather
+from rune.primitives.map import cast
+
+__all__ = ["concatenate", "stack"]
+
+
+def joined(arrays: Any, dtype: Any, casting: str) -> list:
+    """The arrays in their common dtype, or in the one asked for."""
+    if isinstance(arrays, Value):
+        arrays = [take_axis(arrays, 0, k) for k in range(shape_of(arrays)[0])]
+    arrays = [asarray(a) for a in arrays]
+    if dtype is None:
+        return promote(*arrays) if arrays else arrays
+    for a in arrays:
+        if not np.can_cast(dtype_of(a), dtype, casting):
+            raise TypeError(
+                f"Cannot cast array data from {dtype_of(a)!r} to {np.dtype(dtype)!r} according to the rule '{casting}'"
+            )
+    return [cast(a, dtype) for a in arrays]
+
+
+@function("concatenate", "concat")
+def concatenate(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
+    arrays = joined(arrays, dtype, casting)
+    if not arrays:
+        raise ValueError("need at least one array to concatenate")
+    if axis is None:
+        return movement.concatenate([movement.reshape(a, (size_of(a),)) for a in arrays], 0)
+    shapes = [shape_of(a) for a in arrays]
+    if not shapes[0]:
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    axis = axis_of(axis, len(shapes[0]))
+    for k, s in enumerate(shapes):
+        if len(s) != len(shapes[0]):
+            raise ValueError(
+                f"all the input array dimensions except for the concatenation axis must match exactly, but along dimension 0, "
+                f"the array at index 0 has {len(shapes[0])} dimension(s) and the array at index {k} has {len(s)} dimension(s)"
+            )
+        for d, (m, n) in enumerate(zip(shapes[0], s, strict=True)):
+            if d != axis and m != n:
+                raise ValueError(
+                    f"all the input array dimensions except for the concatenation axis must match exactly, but along dimension {d}, "
+                    f"the array at index 0 has size {m} and the array at index {k} has size {n}"
+                )
+    return movement.concatenate(arrays, axis)
+
+
+@function("stack")
+def stack(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
+    arrays = joined(arrays, dtype, casting)
+    if not arrays:
+        raise ValueError("need at least one array to stack")
+    shape = shape_of(arrays[0])
+    if any(shape_of(a) != shape for a in arrays):
+        raise ValueError("all input arrays must have the same shape")
+    axis = axis_of(axis, len(shape) + 1)
+    return movement.concatenate(
+        [movement.reshape(a, (*shape[:axis], 1, *shape[axis:])) for a in arrays], axis
+    )
+
+
+def each(arrays: Any, f: Any) -> list:
+    out = f(*joined(arrays, None, ""))
+    return list(out) if isinstance(out, tuple) else [out]
+
+
+@function("hstack")
+def hstack(tup, *, dtype=None, casting="same_kind"):
+    arrays = each(tup, atleast_1d)
+    return concatenate(arrays, 0 if len(shape_of(arrays[0])) == 1 else 1, dtype=dtype, casting=casting)
+
+
+@function("vstack", "row_stack")
+def vstack(tup, *, dtype=None, casting="same_kind"):
+    return concatenate(each(tup, atleast_2d), 0, dtype=dtype, casting=casting)
+
+
+@function("dstack")
+def dstack(tup):
+    return concatenate(each(tup, atleast_3d), 2)
+
+
+@function("column_stack")
+def column_stack(tup):
+    arrays = joined(tup, None, "")
+    return concatenate(
+        [movement.reshape(a, (size_of(a), 1)) if len(shape_of(a)) < 2 else a for a in arrays], 1
+    )
+
+
+@function("block")
+def block(arrays):
+    def depth(x):
+        return 1 + max(map(depth, x)) if isinstance(x, list) else 0
+
+    levels = depth(arrays)
+    leaves = []
+
+    def collect(x):
+        if isinstance(x, list):
+            for part in x:
+                collect(part)
+        else:
+            leaves.append(asarray(x))
+
+    collect(arrays)
+    ndim = max(levels, *(len(shape_of(x)) for x in leaves))
+
+    def build(x, level):
+        if isinstance(x, list):
+            return concatenate([build(part, level + 1) for part in x], level - levels)
+        x = asarray(x)
+        return movement.reshape(x, (1,) * (ndim - len(shape_of(x))) + shape_of(x))
+
+    return build(arrays, 0)
+
+
+@function("append")
+def append(arr, values, axis=None):
+    if axis is None:
+        return concatenate([ravel(arr), ravel(values)], 0)
+    return concatenate([arr, values], axis)
+
+
+def pieces(ary: Any, cuts: list[int], axis: int) -> list:
+    n = shape_of(ary)[axis]
+    ends = [0, *cuts, None]
+    parts = []
+    for a, b in itertools.pairwise(ends):
+        start, stop, _ = slice(a, b).indices(n)
+        parts.append(movement.part(ary, axis, start, max(start, stop)))
+    return parts
+
+
+@function("array_split", view=True)
+def array_split(ary, indices_or_sections, axis=0):
+    ary = asarray(ary)
+    axis = axis_of(axis, len(shape_of(ary)))
+    if np.ndim(indices_or_sections):
+        return pieces(ary, [int(k) for k in indices_or_sections], axis)
+    sections = integer(indices_or_sections)
+    if sections <= 0:
+        raise ValueError("number sections must be larger than 0.")
+    size, extra = divmod(shape_of(ary)[axis], sections)
+    return pieces(ary, [k * size + min(k, extra) for k in range(1, sections)], axis)
+
+
+@function("split", view=True)
+def split(ary, indices_or_sections, axis=0):
+    ary = asarray(ary)
+    axis = axis_of(axis, len(shape_of(ary)))
+    if not np.ndim(indices_or_sections) and shape_of(ary)[axis] % integer(indices_or_sections):
+        raise ValueError("array split does not result in an equal division")
+    return array_split(ary, indices_or_sections, axis)
+
+
+@function("hsplit", view=True)
+def hsplit(ary, indices_or_sections):
+    return split(ary, indices_or_sections, 1 if len(shape_of(asarray(ary))) > 1 else 0)
+
+
+@function("vsplit", view=True)
+def vsplit(ary, indices_or_sections):
+    return split(ary, indices_or_sections, 0)
+
+
+@function("dsplit", view=True)
+def dsplit(ary, indices_or_sections):
+    return split(ary, indices_or_sections, 2)
+
+
+@function("unstack", view=True)
+def unstack(x, /, *, axis=0):
+    x = asarray(x)
+    axis = axis_of(axis, len(shape_of(x)))
+    return tuple(take_axis(x, axis, k) for k in range(shape_of(x)[axis]))
+
+
+@function("delete")
+def delete(arr, obj, axis=None):
+    arr = asarray(arr)
+    if axis is None:
+        arr, axis = movement.reshape(arr, (size_of(arr),)), 0
+    axis = axis_of(axis, len(shape_of(arr)))
+    return rows_of(arr, axis, np.delete(np.arange(shape_of(arr)[axis]), obj))
+
+
+@function("insert")
+def insert(arr, obj, values, axis=None):
+    arr = asarray(arr)
+    if axis is None:
+        arr, axis = movement.reshape(arr, (size_of(arr),)), 0
+    axis = axis_of(axis, len(shape_of(arr)))
+    n = shape_of(arr)[axis]
+    # Where the places are -1, NumPy has put a new row.
+    places = np.insert(np.arange(n), obj, -1)
+    new = int(np.sum(places < 0))
+    values = cast(asarray(values), dtype_of(arr))
+    if np.ndim(obj) == 0 and not isinstance(obj, slice) and len(shape_of(values)) == len(shape_of(arr)):
+        places = np.insert(np.arange(n), [int(obj)] * shape_of(values)[axis], -1)
+        new = shape_of(values)[axis]
+    rows = tuple(new if k == axis else m for k, m in enumerate(shape_of(arr)))
+    if (
+        np.ndim(obj) == 0
+        and not isinstance(obj, slice)
+        and shape_of(values)
+        and len(shape_of(values)) < len(shape_of(arr))
+    ):
+        at = rows[:axis] + rows[axis + 1 :]
+        values = movement.reshape(movement.broadcast(values, at), (*at[:axis], 1, *at[axis:]))
+    values = movement.broadcast(values, rows)
+    source = np.where(places < 0, n + np.cumsum(places < 0) - 1, places)
+    return rows_of(movement.concatenate([arr, values], axis), axis, source)
+
+
+@function("trim_zeros")
+def trim_zeros(filt, trim="fb", axis=None):
+    raise TypeError("numpy.trim_zeros: the shape would depend on traced values: slice with known bounds")
+
+
+@function("resize")
+def resize(a, new_shape):
+    a, shape = asarray(a), shape_to(new_shape)
+    flat = movement.reshape(a, (size_of(a),))
+    return movement.reshape(gather(flat, [np.arange(math.prod(shape)) % max(size_of(a), 1)]), shape)
