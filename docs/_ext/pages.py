@@ -69,8 +69,14 @@ def _numbers_agree(want: str, got: str) -> bool:
 
 def difference(want: str, got: str, path: Path, line: int) -> str:
     """A unified diff from what the page says to what was printed, at the page's line."""
+    says, printed = want.rstrip("\n"), got.rstrip("\n")
     lines = difflib.unified_diff(
-        want.rstrip("\n").split("\n"), got.rstrip("\n").split("\n"), str(path), "printed", n=2, lineterm=""
+        says.split("\n") if says else [],
+        printed.split("\n") if printed else [],
+        str(path),
+        "printed",
+        n=2,
+        lineterm="",
     )
     return f"{path}:{line}: the output is not what the page says\n" + "\n".join(
         _moved(text, line - 1) for text in lines
