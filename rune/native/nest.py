@@ -116,6 +116,12 @@ class Loop(Form):
     `step` is a block from (carry..., one row each..., captures...) to (carry..., outputs...).  It runs
     `length` times, from the last row to the first where `reverse`.  The last `kept` stacked outputs
     are residuals that the loop keeps for its backward pass.
+
+    A `counted` loop has one more input, the last: an int64 scalar between 0 and `length`.  It takes the
+    first that many rows only (from the last of them to the first where `reverse`); the others' outputs
+    are zeros.  A loop with `until`, a block from (carry..., captures...) to one boolean scalar, tests it
+    before each step and stops where it holds; it has one more result, the last: the int64 number of
+    steps taken.  Outputs of steps not taken are zeros.
     """
 
     step: Block
@@ -124,6 +130,29 @@ class Loop(Form):
     length: int
     reverse: bool
     kept: int = 0
+    counted: bool = False
+    until: Block | None = None
+
+
+@dataclasses.dataclass(eq=False)
+class Branch(Form):
+    """inputs (index, operands...): the block that an int64 scalar counts, applied to the operands.
+
+    Every block has the operands as inputs and gives the same types.  The index is in range.
+    """
+
+    blocks: tuple[Block, ...]
+
+
+@dataclasses.dataclass(eq=False)
+class Check(Form):
+    """inputs (ok), a boolean array; no results: where an element is false the call fails.
+
+    `error(flat, steps)` makes the exception: the flat position of the first false element, and the
+    steps of the enclosing loops, outermost first.
+    """
+
+    error: Callable[[int, tuple[int, ...]], Exception]
 
 
 @dataclasses.dataclass(eq=False)
