@@ -42,7 +42,7 @@ def compile(block, layouts, name: str = "main") -> Executable:
         obj = jit.target().machine.emit_object(module)
         tracker = jit.link(obj, name)
         module.close()
-    return Executable(unit, text, obj, tracker, block)
+    return Executable(unit, text, obj, tracker, block, layouts)
 
 
 def emit(block, layouts, name: str) -> Unit:
@@ -133,11 +133,13 @@ WORKSPACES = Workspaces()
 class Executable:
     """Native code of one program for one layout of its arguments."""
 
-    def __init__(self, unit, text, obj, tracker, block):
+    def __init__(self, unit, text, obj, tracker, block, layouts):
         self._tracker, self._text, self._object = tracker, text, obj
         self._main = jit.PROTOTYPE(tracker["main"])
         self.report = unit.report
         self._size = unit.report.workspace
+        self._types = [(v.type.shape, v.type.dtype) for v in block.inputs]
+        self._layouts = tuple(layouts)
         self._results = [(v.type.shape, v.type.dtype) for v in block.outputs]
         self._inputs, self._outputs = len(block.inputs), len(block.outputs)
         self._raised: dict = {}  # thread -> the exception of a host call
@@ -172,6 +174,12 @@ class Executable:
         if status[0]:
             self._fail(status)
         return outs
+
+    def direct(self, fallback, single: bool = False, numbers: tuple = ()):
+        """A builtin that runs the program on plain arrays (see `dispatch.direct`), or None."""
+        from .dispatch import direct
+
+        return direct(self, fallback, single, numbers)
 
     def _fail(self, status) -> None:
         code, value, size, axis = status[:4]

@@ -73,12 +73,12 @@ def optimise(text: str, level: int = 2):
     return module
 
 
-def link(obj: bytes, name: str):
+def link(obj: bytes, name: str, symbol: str = "main"):
     """The resource tracker of a linked object; it holds the code while it lives."""
     import llvmlite.binding as llvm
 
     library = f"{name}.{next(_serial)}"
-    builder = llvm.JITLibraryBuilder().add_object_img(obj).add_current_process().export_symbol("main")
+    builder = llvm.JITLibraryBuilder().add_object_img(obj).add_current_process().export_symbol(symbol)
     return builder.link(target().jit, library)
 
 
