@@ -9,6 +9,8 @@ from rune import native
 from rune.native.nest import (
     Accumulate,
     Block,
+    Branch,
+    Check,
     Concatenate,
     Constant,
     Contract,
@@ -503,6 +505,99 @@ def test_nested_loops(n):
     b = Builder(((n,),), ((5, 4, n),), ((),))
     outs = b.loop(step.block(step.op("sin", last), sums, last), [b.inputs[0]], [b.inputs[1]], [b.inputs[2]], 5)
     check(b.block(*outs))
+
+
+def doubling(limit, counted=False, reverse=False):
+    """c -> 2 c + row, which stops where c > the captured limit; outputs c."""
+    step = Builder(((2,),), ((2,),), ((),))
+    c, row, top = step.inputs
+    new = step.op("add", step.op("mul", c, 2.0), row)
+    test = Builder(((2,),), ((),))
+    first = test.item(test.inputs[0], 0)
+    until = test.block(test.op("gt", first, test.inputs[1], dtype="?"))
+    b = Builder(((2,),), ((6, 2),), ((),), *([((), "i8")] if counted else []))
+    outs = [b.var((2,)), b.var((6, 2))] + ([] if counted else [b.var((), "i8")])
+    loop = Loop(
+        tuple(outs), tuple(b.inputs), step.block(new, c), 1, 1, 6, reverse, 0, counted, None if counted else until
+    )
+    b.forms.append(loop)
+    return b.block(*outs)
+
+
+def test_loops_that_stop():
+    f = native.compile(doubling(6), "CCC")
+    x, rows = np.array([1.0, 3.0]), np.arange(12.0).reshape(6, 2)
+    for top in (-1.0, 1.0, 30.0, 1e9):
+        c, stack, taken = x, np.zeros((6, 2)), 0
+        for row in rows:
+            if c[0] > top:
+                break
+            stack[taken] = c
+            c = 2 * c + row
+            taken += 1
+        last, got, n = f([x, rows, np.array(top)])
+        np.testing.assert_array_equal(last, c)
+        np.testing.assert_array_equal(got, stack)
+        assert n == taken
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_counted_loops(reverse):
+    f = native.compile(doubling(6, True, reverse), "CCCC")
+    x, rows = np.array([1.0, 3.0]), np.arange(12.0).reshape(6, 2)
+    for n in (0, 1, 4, 6):
+        c, stack = x, np.zeros((6, 2))
+        for k in range(n)[:: -1 if reverse else 1]:
+            stack[k] = c
+            c = 2 * c + rows[k]
+        last, got = f([x, rows, np.array(0.0), np.array(n)])
+        np.testing.assert_array_equal(last, c)
+        np.testing.assert_array_equal(got, stack)
+
+
+@pytest.mark.parametrize("n", [3, 100])
+def test_branches(n):
+    def choice(op):
+        b = Builder(((n,),), ((),))
+        x, s = b.inputs
+        return b.block(b.op(op, x), b.op("mul", s, 2.0) if op != "sin" else s)
+
+    b = Builder(((), "i8"), ((n,),), ((),))
+    k, x, s = b.inputs
+    y, t = b.var((n,)), b.var(())
+    b.forms.append(Branch((y, t), (k, b.op("exp", x), s), tuple(map(choice, ("sin", "neg", "sqrt")))))
+    f = native.compile(b.block(b.op("add", y, t), y), "CCC")
+    a = rng.random(n)
+    for i, u in enumerate((np.sin, np.negative, np.sqrt)):
+        got = f([np.array(i), a, np.array(1.5)])
+        np.testing.assert_allclose(got[1], u(np.exp(a)), rtol=1e-13)
+        np.testing.assert_allclose(got[0], u(np.exp(a)) + (1.5 if i == 0 else 3.0), rtol=1e-13)
+
+
+def test_checks_say_where():
+    def error(flat, steps):
+        return ValueError(f"element {flat} in step {steps}")
+
+    step = Builder(((3,),), ((3,),))
+    c, row = step.inputs
+    new = step.op("add", c, row)
+    step.forms.append(Check((), (step.op("lt", new, 5.0, dtype="?"),), error))
+    b = Builder(((3,),), ((4, 3),))
+    (last,) = b.loop(step.block(new), [b.inputs[0]], [b.inputs[1]], [], 4)
+    f = native.compile(b.block(last), "CC")
+    rows = np.ones((4, 3))
+    np.testing.assert_array_equal(f([np.zeros(3), rows])[0], [4, 4, 4])
+    rows[2, 1] = 9
+    with pytest.raises(ValueError, match=r"^element 1 in step \(2,\)$"):
+        f([np.zeros(3), rows])
+    b = Builder(((10, 10),))
+    b.forms.append(Check((), (b.op("lt", b.inputs[0], 5.0, dtype="?"),), error))
+    f = native.compile(b.block(b.inputs[0]), "C")
+    x = np.zeros((10, 10))
+    np.testing.assert_array_equal(f([x])[0], x)
+    x[4, 7] = x[8, 1] = 6
+    with pytest.raises(ValueError, match=r"^element 47 in step \(\)$"):
+        f([x])
 
 
 def test_rows_that_are_computed():

@@ -31,7 +31,7 @@ entry:
   %objs = alloca [{most} x ptr]
   %outs = alloca [{most} x ptr]
   %cells = alloca [{most} x [3 x ptr]]
-  %status = alloca [8 x i64]
+  %status = alloca [16 x i64]
   %self.data = getelementptr i8, ptr %self, i64 16
   %t = load ptr, ptr %self.data
   %nin = load i64, ptr %t
@@ -166,7 +166,7 @@ run:
   %ws.up = add i64 %ws.i, 63
   %ws.al = and i64 %ws.up, -64
   %ws.aligned = inttoptr i64 %ws.al to ptr
-  call void @llvm.memset.p0.i64(ptr %status, i8 0, i64 64, i1 false)
+  call void @llvm.memset.p0.i64(ptr %status, i8 0, i64 128, i1 false)
   %main.p = getelementptr i64, ptr %t, i64 {MAIN}
   %main = load ptr, ptr %main.p
   %externs.p = getelementptr i64, ptr %t, i64 {EXTERNS}

@@ -607,6 +607,8 @@ FORMS = {
     nest.Update: scatter.update,
     nest.Scatter: scatter.scatter,
     nest.Loop: loops.loop,
+    nest.Branch: loops.branch,
+    nest.Check: loops.check,
     nest.Library: library.library,
     nest.Host: library.host,
 }

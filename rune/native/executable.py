@@ -18,7 +18,7 @@ from .emit import Emission
 from .index import Value
 from .report import Report
 from .source import Buffer
-from .unit import HOST, INDEX, NOT_POSITIVE, SINGULAR, STATUS, Unit
+from .unit import CHECK, HOST, INDEX, NOT_POSITIVE, SINGULAR, STATUS, STEPS, Unit
 
 DATA, STRIDES = 16, 40  # bytes into NumPy's array object (its C API fixes them)
 KEEP = 64 << 20  # workspaces up to this many bytes in all are kept between calls
@@ -144,6 +144,7 @@ class Executable:
         self._inputs, self._outputs = len(block.inputs), len(block.outputs)
         self._raised: dict = {}  # thread -> the exception of a host call
         self._held: list = []
+        self._checks = unit.checks
         self._externs = (ctypes.c_void_p * max(1, len(unit.externs)))(*map(self._resolve, unit.externs))
         self._arguments = ctypes.c_void_p * max(1, self._inputs)
         self._outs = ctypes.c_void_p * max(1, self._outputs)
@@ -188,6 +189,8 @@ class Executable:
         self._raised.pop(threading.get_ident(), None)
         if code == INDEX:
             raise IndexError(f"index {value} is out of bounds for axis {axis} with size {size}")
+        if code == CHECK:
+            raise self._checks[status[4]](value, tuple(status[STEPS : STEPS + status[5]]))
         if code == NOT_POSITIVE:
             raise np.linalg.LinAlgError("Matrix is not positive definite")
         if code == SINGULAR:

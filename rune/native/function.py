@@ -233,6 +233,34 @@ class Function:
             f"  br label %L{k}\nL{k}.exit:"
         )
 
+    @contextlib.contextmanager
+    def loop_until(self, limit: Value, test):
+        """A loop over 0 .. limit - 1 that `test()`, run before each step, may stop.
+
+        Gives its counter, which after the loop is the number of steps taken.
+        """
+        last = self.name_of(limit)
+        outer, old, body = self._open(True)
+        k = self.fresh()
+        counter = Atom(f"%i{k}", len(self.scopes) - 1, self, 0, 2**62, self.unit)
+        stop = test()
+        if stop is not None:
+            self.line(f"br i1 {self.name_of(stop)}, label %L{k}.exit, label %L{k}.go")
+            self.top.ins.append(f"L{k}.go:")
+        yield Idx(((counter, 1),), 0)
+        self.scopes.pop()
+        outer.ins = old
+        old.append(
+            f"  br label %L{k}.pre\nL{k}.pre:\n  br label %L{k}\nL{k}:\n"
+            f"  %i{k} = phi i64 [ 0, %L{k}.pre ], [ %n{k}, %L{k}.latch ]\n"
+            f"  %c{k} = icmp slt i64 %i{k}, {last}\n  br i1 %c{k}, label %L{k}.body, label %L{k}.exit\nL{k}.body:"
+        )
+        old.append(body)
+        old.append(
+            f"  br label %L{k}.latch\nL{k}.latch:\n  %n{k} = add nsw i64 %i{k}, 1\n"
+            f"  br label %L{k}\nL{k}.exit:"
+        )
+
     def branch(self, condition: Value, then, otherwise) -> Value | None:
         """`then()` or `otherwise()`, and the value of the one that ran."""
         outer, old, body = self._open(True)

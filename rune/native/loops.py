@@ -11,15 +11,17 @@ import itertools
 
 from . import math, nest
 from .function import LLVM
-from .plan import fused_update
-from .source import Buffer, Row, Small
+from .index import Idx, Value
+from .plan import fused_update, inner_blocks
+from .source import Buffer, Row, Small, row_major
+from .unit import CHECK
 
 
 def loop(e, form: nest.Loop, stage) -> None:
     unit = e.unit
     step, length = form.step, form.length
     outs = list(form.outs)
-    carried, stacked = outs[: form.carries], outs[form.carries :]
+    carried, stacked = outs[: form.carries], outs[form.carries : len(step.outputs)]
     inputs = list(form.inputs)
     targets = [e.storage(v) if e.plan.used(v) else None for v in outs]
     if unit.fn.name.startswith("loop") or e.in_loop:
@@ -36,9 +38,8 @@ def loop(e, form: nest.Loop, stage) -> None:
 
 
 def has_host(block) -> bool:
-    return any(
-        isinstance(f, nest.Host) or (isinstance(f, nest.Loop) and has_host(f.step)) for f in block.forms
-    )
+    """Whether a host call may raise inside."""
+    return any(isinstance(f, nest.Host) or any(map(has_host, inner_blocks(f))) for f in block.forms)
 
 
 def emit(e, form, inputs, targets) -> None:
@@ -49,23 +50,47 @@ def emit(e, form, inputs, targets) -> None:
     carries = [Carry(e, step, k) for k in range(n)]
     for c, x in zip(carries, inputs, strict=False):
         c.start(e, e.source(x))
+    limit = math.constant(length, "i8")
+    if form.counted:
+        limit = unit.element(e.source(inputs[-1]), ())
+        inputs = inputs[:-1]
+    taken = math.constant(length, "i8")
+    stacks = targets[n : len(step.outputs)]
     if length:
-        with fn.loop(length) as t:
-            r = (length - 1) - t if form.reverse else t
-            depth = len(fn.scopes) - 1
-            sources = {}
-            for c, v in zip(carries, step.inputs, strict=False):
-                sources[v] = c.read(unit, depth)
-            for v, x in zip(step.inputs[n:], inputs[n:], strict=True):
-                if len(sources) < n + form.rows:
-                    s = e.source(x)
+        carried: dict = {}
+
+        def read_carries():
+            at = len(fn.scopes) - 1
+            carried.update((v, c.read(unit, at)) for c, v in zip(carries, step.inputs, strict=False))
+
+        def test():
+            read_carries()
+            if form.until is None:
+                return None
+            known = [carried[v] for v in step.inputs[:n]]
+            known += [e.source(x) for x in inputs[n + form.rows :]]
+            sources = dict(zip(form.until.inputs, known, strict=True))
+            (found,) = Emission(unit, form.until, sources, [None], True).run()
+            return unit.element(found, ())
+
+        dynamic = form.counted or form.until is not None
+        with fn.loop_until(limit, test) if dynamic else fn.loop(length) as t:
+            if not dynamic:
+                read_carries()
+            r = t
+            if form.reverse:
+                r = value_index(fn, limit, length) - 1 - t if form.counted else (length - 1) - t
+            unit.steps.append(r)
+            sources = dict(carried)
+            for k, (v, x) in enumerate(zip(step.inputs[n:], inputs[n:], strict=True)):
+                s = e.source(x)
+                if k < form.rows:
                     plain = isinstance(s, Buffer) and s.byte_strides is None
-                    sources[v] = s.row(r, v.type.shape) if plain else Row(s, r, v.type.shape)
-                else:
-                    sources[v] = e.source(x)
+                    s = s.row(r, v.type.shape) if plain else Row(s, r, v.type.shape)
+                sources[v] = s
             rows = [
-                t.row(r, v.type.shape) if t is not None else None
-                for t, v in zip(targets[n:], step.outputs[n:], strict=True)
+                y.row(r, v.type.shape) if y is not None else None
+                for y, v in zip(stacks, step.outputs[n:], strict=True)
             ]
             inner = Emission(unit, step, sources, [c.target for c in carries] + rows, True)
             inner.mutable.update(v for c, v in zip(carries, step.inputs, strict=False) if c.in_place)
@@ -73,10 +98,79 @@ def emit(e, form, inputs, targets) -> None:
             values = [c.value(unit, s) for c, s in zip(carries, results, strict=False)]
             for c, v, s in zip(carries, values, results, strict=False):
                 c.write(inner, v, s)
+            unit.steps.pop()
+        if dynamic:
+            counter = t.terms[0][0]
+            taken = Value(counter.name, "i8", len(fn.scopes) - 1, fn)
+            for y in stacks:
+                if y is not None:
+                    clear_rows(unit, y, taken, length)
     for c, target in zip(carries, targets, strict=False):
         if target is not None:
             e.fill(target, c.final(unit))
         c.done(e)
+    if form.until is not None and targets[-1] is not None:
+        targets[-1].store(unit, (), taken if length else math.constant(0, "i8"))
+
+
+def value_index(fn, v: Value, most: int):
+    """A value as an index."""
+    return int(v.name) if v.fn is None else Idx(((fn.atom(v, 0, most), 1),), 0)
+
+
+def clear_rows(unit, stack: Buffer, start: Value, length: int) -> None:
+    """Zeros in the rows of steps that were not taken."""
+    from .emit import loop_over
+
+    fn = unit.fn
+    with fn.loop_while(start, math.constant(length, "i8")) as r, loop_over(fn, stack.shape[1:]) as at:
+        if 0 not in stack.shape[1:]:
+            stack.store(unit, (r, *at), math.constant(0, stack.kind))
+
+
+def branch(e, form: nest.Branch, stage) -> None:
+    """One block or another, all writing their results to the same places."""
+    from .emit import Emission
+
+    unit, fn = e.unit, e.unit.fn
+    targets = [e.storage(v) for v in form.outs]
+    chosen = unit.element(e.source(form.inputs[0]), ())
+    operands = [e.source(x) for x in form.inputs[1:]]
+
+    def run(k):
+        if k == len(form.blocks) - 1:
+            block = form.blocks[k]
+            Emission(unit, block, dict(zip(block.inputs, operands, strict=True)), targets, e.in_loop).run()
+            return
+        here = math.cmp(fn, "eq", chosen, math.num(k, chosen))
+
+        def first():
+            block = form.blocks[k]
+            Emission(unit, block, dict(zip(block.inputs, operands, strict=True)), targets, e.in_loop).run()
+
+        fn.branch(here, first, lambda: run(k + 1))
+
+    run(0)
+    for v, b in zip(form.outs, targets, strict=True):
+        e.sources[v] = b
+
+
+def check(e, form: nest.Check, stage) -> None:
+    """The call fails at the first false element."""
+    from .emit import loop_over
+
+    unit, fn = e.unit, e.unit.fn
+    unit.checks.append(form.error)
+    s = e.source(form.inputs[0])
+    site = len(unit.checks) - 1
+    if s.size == 0:
+        return
+    with loop_over(fn, s.shape) as at:
+        ok = unit.element(s, at)
+        flat = sum(i * w for i, w in zip(at, row_major(s.shape), strict=True))
+        position = fn.index(flat)
+        with fn.upto(max(fn.base, fn.depth_of(ok))):
+            unit.fail(math.not_(fn, ok), CHECK, position, site=site)
 
 
 class Carry:

@@ -156,6 +156,12 @@ class Plan:
         level = self.level_of()
         demand: dict[Var, set] = {}
         for f in reversed(self.forms):
+            if isinstance(f, nest.Loop):
+                # what a loop reads again in each step is computed once, unless that costs nothing
+                for k, x in enumerate(f.inputs):
+                    limit = CHEAP if k < f.carries + f.rows else 0.5
+                    if self.role.get(x) == "inline" and self.cost[x] > limit:
+                        self.role[x] = "root"
             for v in f.outs:
                 role = self.role[v]
                 ways = demand.get(v, set())
@@ -308,6 +314,8 @@ def kernel_space(space: tuple) -> tuple:
 
 def reading(f, k: int):
     """How a form reads its input k: None at its own index (its leading part), else a description."""
+    if not f.outs:
+        return None
     x, out = f.inputs[k].type.shape, f.outs[0].type.shape
     if isinstance(f, nest.Elementwise):
         return None if x == out else ("broadcast", x, out)
@@ -334,14 +342,21 @@ def fused_update(f: nest.Update) -> bool:
     return all(s == 1 for s in f.steps) and 4 * size(f.inputs[1].type.shape) >= size(f.outs[0].type.shape) > 0
 
 
+def inner_blocks(f) -> list:
+    """The blocks inside a form."""
+    if isinstance(f, nest.Loop):
+        return [f.step] if f.until is None else [f.step, f.until]
+    return list(f.blocks) if isinstance(f, nest.Branch) else []
+
+
 def has_effect(f) -> bool:
-    if isinstance(f, nest.Host):
+    if isinstance(f, (nest.Host, nest.Check)):
         return True
     if isinstance(f, nest.Library):
         return f.name == "cholesky" or bool(f.params.get("check"))
-    if isinstance(f, nest.Loop):
-        return any(has_effect(g) for g in f.step.forms)
+    if isinstance(f, (nest.Loop, nest.Branch)):
+        return any(has_effect(g) for block in inner_blocks(f) for g in block.forms)
     return (isinstance(f, nest.Index) and not f.view) or isinstance(f, nest.Scatter)
 
 
-__all__ = ["UNROLL", "Plan", "Stage", "fused_update", "has_effect", "reading", "size"]
+__all__ = ["UNROLL", "Plan", "Stage", "fused_update", "has_effect", "inner_blocks", "reading", "size"]

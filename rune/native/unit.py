@@ -14,10 +14,11 @@ from . import math
 from .function import LLVM, SIZE, Function
 from .index import Idx, Value
 
-STATUS = 8  # int64 words: code, value, size, axis, site, step
-INDEX, NOT_POSITIVE, SINGULAR, HOST = 1, 2, 3, 4
+STATUS = 16  # int64 words: code, value, size, axis, site, number of loops around it, their steps
+STEPS = 6  # the first word of the steps
+INDEX, NOT_POSITIVE, SINGULAR, HOST, CHECK = 1, 2, 3, 4, 5
 
-FAIL = """define internal void @fail(ptr %status, i64 %code, i64 %value, i64 %size, i64 %axis) cold noinline nounwind {
+FAIL = """define internal i1 @fail(ptr %status, i64 %code, i64 %value, i64 %size, i64 %axis) cold noinline nounwind {
 entry:
   %old = load i64, ptr %status
   %first = icmp eq i64 %old, 0
@@ -30,9 +31,9 @@ record:
   store i64 %size, ptr %p2
   %p3 = getelementptr i64, ptr %status, i64 3
   store i64 %axis, ptr %p3
-  br label %done
+  ret i1 true
 done:
-  ret void
+  ret i1 false
 }
 """
 
@@ -108,6 +109,8 @@ class Unit:
         self.atoms = 0
         self.kernels = 0
         self.fn: Function | None = None
+        self.steps: list = []  # the counters of the loops around, outermost first
+        self.checks: list = []  # what makes the exception of each check
         self.externs_pointer = self.status = self.workspace_pointer = None
         self.report = None
 
@@ -263,30 +266,37 @@ class Unit:
         safe = math.select(fn, inside, wrapped, math.num(0, wide))
         self.define("fail", FAIL)
         with fn.upto(fn.depth_of(inside)):
-            outside = math.not_(fn, inside)
-
-            def record():
-                fn.line(
-                    f"call void @fail(ptr {fn.name_of(self.status)}, i64 {INDEX}, i64 {fn.name_of(wide)}, "
-                    f"i64 {size}, i64 {axis})"
-                )
-
-            fn.branch(outside, record, None)
+            self.fail(math.not_(fn, inside), INDEX, wide, size, axis)
         index = Idx(((fn.atom(safe, 0, max(size - 1, 0)), 1),), 0)
         if safe.fn is None:
             index = 0
         fn.place(fn.depth_of(safe)).memo[key] = index
         return index
 
-    def fail(self, condition: Value, code: int, value="0") -> None:
-        """Records a failure here where the condition holds."""
+    def fail(self, condition: Value, code: int, value: Value | None = None, size=0, axis=0, site=0) -> None:
+        """Records a failure here where the condition holds, the first one only, with the loops' steps."""
         fn = self.fn
         self.define("fail", FAIL)
-        fn.branch(
-            condition,
-            lambda: fn.line(f"call void @fail(ptr {fn.name_of(self.status)}, i64 {code}, i64 {value}, i64 0, i64 0)"),
-            None,
-        )
+        status = self.status
+
+        def word(k, v):
+            p = fn.put(f"getelementptr i64, ptr {fn.name_of(status)}, i64 {k}", "p", status)
+            fn.line(f"store i64 {v}, ptr {p.name}")
+
+        def details():
+            word(4, site)
+            steps = self.steps[: STATUS - STEPS]
+            word(5, len(steps))
+            for k, step in enumerate(steps):
+                word(STEPS + k, fn.name_of(fn.index(step)))
+
+        def record():
+            v = "0" if value is None else fn.name_of(value)
+            s = fn.name_of(status)
+            first = fn.here(f"call i1 @fail(ptr {s}, i64 {code}, i64 {v}, i64 {size}, i64 {axis})", "b1")
+            fn.branch(first, details, None)
+
+        fn.branch(condition, record, None)
 
 
-__all__ = ["HOST", "INDEX", "LLVM", "NOT_POSITIVE", "SINGULAR", "SIZE", "STATUS", "Unit"]
+__all__ = ["CHECK", "HOST", "INDEX", "LLVM", "NOT_POSITIVE", "SINGULAR", "SIZE", "STATUS", "STEPS", "Unit"]
