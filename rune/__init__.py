@@ -6,21 +6,24 @@ The public names.  What each means is stated in `spec/rune/`, and shown by `help
 import rune.numpy  # noqa: F401  (fills the tables that traced values read)
 from rune import _spec
 from rune.checking import check_grads
+from rune.checks import check
+from rune.constructs.cond import cond, switch
 from rune.constructs.custom import custom_jvp, custom_transpose, custom_vjp
 from rune.constructs.host import callback
 from rune.constructs.remat import remat
+from rune.constructs.root import fixed_point, root
 from rune.derivatives import grad, hessian, hvp, jacfwd, jacrev, jvp, linearize, value_and_grad, vjp
 from rune.explain import explain, program
 from rune.jit import jit
 from rune.level import TracedValueError
 from rune.lifting import asarray, detach
-from rune.loops import scan
+from rune.loops import iterate, scan
 from rune.vmap import vmap
 
 __all__ = [
-    "TracedValueError", "asarray", "callback", "check_grads", "custom_jvp", "custom_transpose",
-    "custom_vjp", "detach", "explain", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp",
-    "linearize", "program", "remat", "scan", "value_and_grad", "vjp", "vmap",
+    "TracedValueError", "asarray", "callback", "check", "check_grads", "cond", "custom_jvp", "custom_transpose",
+    "custom_vjp", "detach", "explain", "fixed_point", "grad", "hessian", "hvp", "iterate", "jacfwd", "jacrev", "jit", "jvp",
+    "linearize", "program", "remat", "root", "scan", "switch", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 _spec.document(globals())

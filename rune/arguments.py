@@ -47,11 +47,12 @@ def refuse(name: str, path: str, x: Any) -> None:
         )
     if isinstance(x, np.matrix):
         raise TypeError(f"{where}np.matrix is not supported: pass np.asarray(x)")
-    if isinstance(x, (np.ndarray, np.generic)):
-        if x.dtype.kind not in "biufc" or x.dtype.itemsize > (16 if x.dtype.kind == "c" else 8):
-            raise TypeError(
-                f"{where}dtype {x.dtype} is not supported: booleans, integers, float16 to float64, complex64 and complex128 are"
-            )
+    if not isinstance(x, (np.ndarray, np.generic)):
+        return
+    if x.dtype.kind not in "biufc" or x.dtype.itemsize > (16 if x.dtype.kind == "c" else 8):
+        raise TypeError(
+            f"{where}dtype {x.dtype} is not supported: booleans, integers, float16 to float64, complex64 and complex128 are"
+        )
 
 
 def is_dynamic(x: Any) -> bool:

@@ -29,6 +29,8 @@ class Lanes(Value):
 
 
 class Batch(Level):
+    maps = True
+
     def __init__(self, name: str, size: int, axis_name: Any = None):
         super().__init__(name)
         self.size = size

@@ -61,9 +61,7 @@ def scalar(f):
         y = f(*args)
         t = np.shape(y)
         if t != () or np.asarray(y.item() if hasattr(y, "item") else y).dtype.kind not in "fc":
-            raise TypeError(
-                f"{NAME}: the objective must return a real or complex scalar, got {describe(y)}"
-            )
+            raise TypeError(f"{NAME}: the objective must return a real or complex scalar, got {describe(y)}")
         return y
 
     return objective

@@ -191,7 +191,13 @@ class Reverse:
         single = len(self.primals) == 1
         t = type_or_none(self.primals[0]) if single else None
         if t is None or t.shape or not t.inexact:
-            got = f"a structure of {len(self.primals)} leaves" if not single else str(t) if t else describe(self.primals[0])
+            got = (
+                f"a structure of {len(self.primals)} leaves"
+                if not single
+                else str(t)
+                if t
+                else describe(self.primals[0])
+            )
             raise TypeError(f"{self.name}: the objective must return a real or complex scalar, got {got}")
         return t
 

@@ -51,9 +51,7 @@ def result(x: Any) -> Any:
     return np.asarray(x)[()] if type(x) in (float, complex) else x
 
 
-def traced(
-    name: str, f: Any, leaves: list, tree: Tree, label: str, stats: Stats | None
-) -> Entry:
+def traced(name: str, f: Any, leaves: list, tree: Tree, label: str, stats: Stats | None) -> Entry:
     """Trace `f` over stand-ins for the dynamic leaves of its (args, keywords)."""
     level = Trace(name)
     with opened(level):

@@ -14,7 +14,18 @@ from typing import Any
 
 from rune.program import Type
 
-__all__ = ["Level", "TracedValueError", "Value", "bind", "innermost", "innermost_trace", "opened", "tracing"]
+__all__ = [
+    "Level",
+    "TracedValueError",
+    "Value",
+    "apply",
+    "bind",
+    "innermost",
+    "innermost_trace",
+    "opened",
+    "staging",
+    "tracing",
+]
 
 
 class TracedValueError(ValueError):
@@ -33,6 +44,7 @@ class Level:
     """One running transformation, named by the entry point the user called."""
 
     traces = False  # whether operations on plain values belong to this level too (a trace)
+    maps = False  # whether its values stand for one lane of many
 
     def __init__(self, name: str):
         self.name = name
@@ -86,6 +98,11 @@ def tracing() -> bool:
     return any(level.traces for level in _stack.levels)
 
 
+def staging() -> bool:
+    """Whether control flow must be recorded: where values depend on arguments of a trace, or on lanes."""
+    return any(level.traces or level.maps for level in _stack.levels)
+
+
 def innermost_trace() -> Level:
     """The innermost level that records a program: where an operation on plain values belongs."""
     return next(level for level in reversed(_stack.levels) if level.traces)
@@ -102,6 +119,13 @@ def bind(primitive: Any, args: list, params: dict) -> list:
     if not top.alive:
         raise escaped(top)
     return top.process(primitive, args, params)
+
+
+def apply(primitive: Any, args: list, params: dict) -> list:
+    """`bind` for what must be recorded: inside a trace, also where all arguments are plain."""
+    if tracing() and not any(isinstance(x, Value) for x in args):
+        return innermost_trace().process(primitive, args, params)
+    return bind(primitive, args, params)
 
 
 def escaped(level: Level) -> TracedValueError:

@@ -7,38 +7,41 @@ a trace the step is traced once and the loop recorded as one operation.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
 from rune.arguments import callable_, finished, raws, type_or_none
+from rune.constructs.iterate import while_
 from rune.constructs.scan import scan as scan_primitive
-from rune.level import Value, bind, innermost_trace, tracing
+from rune.level import Value, apply, staging, tracing
 from rune.primitives import movement
+from rune.primitives.effects import check_
 from rune.primitives.map import cast
 from rune.primitives.primitive import zeros
-from rune.program import Type, type_of
+from rune.program import Type, Var, type_of
 from rune.structure import Tree, describe, flatten
-from rune.trace import record
+from rune.trace import record, run
 from rune.value import box, tables
 
-__all__ = ["scan"]
+__all__ = ["iterate", "scan"]
 
 NAME = "rune.scan"
 
 
 def scan(step, init, xs=None, *, length=None, reverse=False):
     callable_(NAME, step)
-    carry, carry_tree = started(init)
+    carry, carry_tree = started(NAME, init)
     rows, rows_tree = flatten(xs)
     n = rows_in(raws(rows), rows_tree, length)
-    loop = Step(step, carry_tree, rows_tree, [type_of(x) for x in carry])
+    loop = Step(NAME, step, carry_tree, rows_tree, [type_of(x) for x in carry])
     if tracing() or n == 0:
         return recorded(loop, carry, raws(rows), n, bool(reverse))
     return stepped(loop, carry, raws(rows), n, bool(reverse))
 
 
-def started(init: Any) -> tuple[list, Tree]:
+def started(name: str, init: Any) -> tuple[list, Tree]:
     """The carry at the first step: values of their own, a Python number as the NumPy scalar it means."""
     found, tree = flatten(init)
     carry = []
@@ -47,7 +50,7 @@ def started(init: Any) -> tuple[list, Tree]:
         if t is None:
             where = f"{path}: " if path else ""
             raise TypeError(
-                f"{NAME}: {where}{describe(x)} in init is no array: pass it to the step by closure"
+                f"{name}: {where}{describe(x)} in init is no array: pass it to the step by closure"
             )
         carry.append(cast(x, t.dtype) if isinstance(x, Value) else np.array(x, t.dtype)[()])
     return carry, tree
@@ -75,7 +78,8 @@ def rows_in(rows: list, tree: Tree, length: Any) -> int:
 class Step:
     """The user's step, with the checks of what it returns."""
 
-    def __init__(self, f: Any, carry: Tree, rows: Tree, types: list[Type]):
+    def __init__(self, name: str, f: Any, carry: Tree, rows: Tree, types: list[Type]):
+        self.name = name
         self.f = f
         self.carry = carry
         self.rows = rows
@@ -85,7 +89,7 @@ class Step:
     def __call__(self, carry: list, row: list) -> tuple[list, list]:
         result = self.f(self.carry.build([box(x) for x in carry]), self.rows.build([box(x) for x in row]))
         if not isinstance(result, tuple) or len(result) != 2:
-            raise TypeError(f"{NAME}: the step must return (carry, output), got {describe(result)}")
+            raise TypeError(f"{self.name}: the step must return (carry, output), got {describe(result)}")
         found, tree = flatten(result[0])
         self.check_structure(tree)
         carry = [
@@ -95,11 +99,15 @@ class Step:
         if self.outputs is None:
             self.outputs = tree
         elif tree != self.outputs:
-            raise ValueError(f"{NAME}: the step's output changed its structure from one step to the next")
+            raise ValueError(
+                f"{self.name}: the step's output changed its structure from one step to the next"
+            )
         outputs = raws(found)
         for x, path in zip(outputs, tree.paths("output"), strict=True):
             if type_or_none(x) is None:
-                raise TypeError(f"{NAME}: {path}: {describe(x)} is no array: a step's outputs are stacked")
+                raise TypeError(
+                    f"{self.name}: {path}: {describe(x)} is no array: a step's outputs are stacked"
+                )
         return carry, outputs
 
     def check_structure(self, tree: Tree) -> None:
@@ -110,19 +118,19 @@ class Step:
         missing = [p for p in received if p not in returned]
         if extra and extra[0]:
             raise ValueError(
-                f"{NAME}: {extra[0]}: in the carry the step returned, not in the carry it received"
+                f"{self.name}: {extra[0]}: in the carry the step returned, not in the carry it received"
             )
         if missing and missing[0]:
             raise ValueError(
-                f"{NAME}: {missing[0]}: in the carry the step received, not in the carry it returned"
+                f"{self.name}: {missing[0]}: in the carry the step received, not in the carry it returned"
             )
         raise ValueError(
-            f"{NAME}: the structure of the carry the step returned is not that of the carry it received"
+            f"{self.name}: the structure of the carry the step returned is not that of the carry it received"
         )
 
     def checked(self, x: Any, t: Type, path: str) -> Any:
         own = type_or_none(x)
-        where = f"{NAME}: {path}: " if path else f"{NAME}: "
+        where = f"{self.name}: {path}: " if path else f"{self.name}: "
         if own is None:
             raise TypeError(
                 f"{where}{describe(x)} in the carry the step returned, {t} in the carry it received"
@@ -184,12 +192,71 @@ def recorded(loop: Step, carry: list, rows: list, n: int, reverse: bool) -> Any:
         return finished(carry, loop.carry), finished(empty, loop.outputs)
     params = {"step": program, "length": n, "reverse": reverse, "carries": c, "rows": len(rows), "kept": 0}
     args = [*carry, *rows, *captures]
-    if any(isinstance(x, Value) for x in args):
-        outs = bind(scan_primitive, args, params)
-    else:
-        outs = innermost_trace().process(scan_primitive, args, params)
+    outs = apply(scan_primitive, args, params)
     return loop.carry.build([box(x) for x in outs[:c]]), loop.outputs.build([box(x) for x in outs[c:]])
 
 
 def row_type(t: Type) -> Type:
     return Type(t.dtype, t.shape[1:])
+
+
+UNFINISHED = "rune.iterate: until is still false after max_steps = {} steps"
+
+
+def iterate(step, init, *, until, max_steps):
+    name = "rune.iterate"
+    callable_(name, step)
+    callable_(name, until)
+    if type(max_steps) is not int or max_steps < 0:
+        raise TypeError(f"{name}: max_steps must be an int of at least 0, got {describe(max_steps)}")
+    carry, tree = started(name, init)
+    loop = Step(
+        name, lambda carry, _: (step(carry), None), tree, flatten(None)[1], [type_of(x) for x in carry]
+    )
+    stops = lambda values: predicate(name, until(tree.build([box(x) for x in values])))
+    if staging():
+        return iterated(loop, carry, stops, max_steps)
+    for taken in itertools.count():
+        if bool(box(stops(carry))):
+            return finished(carry, tree)
+        if taken == max_steps:
+            raise ValueError(UNFINISHED.format(max_steps))
+        carry = [owned(x) for x in loop(carry, [])[0]]
+
+
+def predicate(name: str, result: Any) -> Any:
+    """What `until` returned: one boolean."""
+    (x,) = raws([result])
+    t = type_or_none(x)
+    if t is None or t.shape or t.dtype != bool:
+        raise TypeError(f"{name}: until must return one boolean, got {describe(result) if t is None else t}")
+    return x
+
+
+def iterated(loop: Step, carry: list, stops: Any, max_steps: int) -> Any:
+    """The loop as one operation, and the check that it stopped."""
+    types, c = [type_of(x) for x in carry], len(carry)
+    body, of_body = record(loop.name, types, lambda inputs: loop(inputs, [])[0])
+    test, of_test = record(loop.name, types, lambda inputs: [stops(inputs)])
+    captures = list({id(x): x for x in [*of_body, *of_test]}.values())
+    place = lambda program, own: program.rearranged(
+        [
+            *program.inputs[:c],
+            *(
+                dict(zip(map(id, own), program.inputs[c:], strict=True)).get(id(x)) or Var(x.type)
+                for x in captures
+            ),
+        ],
+        program.outputs,
+    )
+    body, test = place(body, of_body), place(test, of_test)
+    params = {"step": body, "until": test, "max_steps": max_steps, "carries": c, "kept": 0}
+    outs = apply(while_, [*carry, *captures], params)
+    after = outs[:c]
+    stopped = (run(test, [*after, *captures]))[0]
+    apply(check_, [stopped], {"message": UNFINISHED.format(max_steps), "lanes": 0})
+    return (
+        loop.carry.build([box(x) for x in after])
+        if any(isinstance(x, Value) for x in after)
+        else finished(after, loop.carry)
+    )

@@ -126,7 +126,17 @@ class Equation:
 
     @property
     def programs(self) -> list[Program]:
-        return [p for p in self.params.values() if isinstance(p, Program)]
+        return [p for _, p in self.named_programs()]
+
+    def named_programs(self) -> list[tuple[str, Program]]:
+        """The programs inside, each with the name under which its text is printed."""
+        found = []
+        for key, x in self.params.items():
+            if isinstance(x, Program):
+                found.append((key, x))
+            elif isinstance(x, tuple):
+                found += [(f"{key} {k}", p) for k, p in enumerate(x) if isinstance(p, Program)]
+        return found
 
     @property
     def effect(self) -> str | None:
@@ -226,7 +236,6 @@ class Printer:
         text, details = e.primitive.show(e, self.name)
         first = f"{outs} = {text}" if outs else text
         lines = [indent + first, *(f"{indent}  {line}" for line in details)]
-        for key, inner in e.params.items():
-            if isinstance(inner, Program):
-                lines += [f"{indent}  {key}", self.program(inner, indent + "    ")]
+        for key, inner in e.named_programs():
+            lines += [f"{indent}  {key}", self.program(inner, indent + "    ")]
         return lines

@@ -40,7 +40,9 @@ class Tables:
         default_factory=set
     )  # functions whose result is a view of their first argument
     read_only: set = dataclasses.field(default_factory=set)  # those of them that may not be written
-    writes: set = dataclasses.field(default_factory=set)  # functions that give what their first argument holds afterwards
+    writes: set = dataclasses.field(
+        default_factory=set
+    )  # functions that give what their first argument holds afterwards
     getitem: Callable = None  # (x, index) -> value
     basic: Callable = None  # whether an index makes a view
     setitem: Callable = None  # (target, index, v) -> the target's new value
@@ -192,7 +194,10 @@ class Traced:
                 for target, part in zip(targets, result, strict=False):
                     if target is not None:
                         target._assign(part)
-                return tuple(part if t is None else t for t, part in zip(targets or (None,) * len(result), result, strict=True))
+                return tuple(
+                    part if t is None else t
+                    for t, part in zip(targets or (None,) * len(result), result, strict=True)
+                )
             if targets and targets[0] is not None and "where" in keywords:
                 result = call(tables.functions[np.where], (keywords["where"], result, targets[0]), {})
         else:
@@ -403,10 +408,38 @@ def _in_place(name: str) -> Callable:
     return apply
 
 
-BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
+BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+]
 for _name in BINARY:
     setattr(Traced, f"__{_name}__", _operator(f"__{_name}__"))
     setattr(Traced, f"__r{_name}__", _operator(f"__r{_name}__"))
     setattr(Traced, f"__i{_name}__", _in_place(f"__{_name}__"))
-for _name in ["neg", "pos", "abs", "invert", "lt", "le", "eq", "ne", "gt", "ge", "divmod", "rdivmod", "round"]:
+for _name in [
+    "neg",
+    "pos",
+    "abs",
+    "invert",
+    "lt",
+    "le",
+    "eq",
+    "ne",
+    "gt",
+    "ge",
+    "divmod",
+    "rdivmod",
+    "round",
+]:
     setattr(Traced, f"__{_name}__", _operator(f"__{_name}__"))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rune.arguments import callable_, finished, leaf_type, raws
-from rune.level import Value, bind, innermost_trace, tracing
+from rune.level import Value, apply, bind
 from rune.native import nest
 from rune.primitives.primitive import Primitive
 from rune.program import Type
@@ -106,10 +106,7 @@ def callback(host, like, *args):
     values = raws(leaves)
     call = Checked(host, tree, out, types)
     params = {"call": call, "types": types, "name": getattr(host, "__name__", "host")}
-    if tracing() and not any(isinstance(x, Value) for x in values):
-        outs = innermost_trace().process(host_, values, params)
-    else:
-        outs = bind(host_, values, params)
+    outs = apply(host_, values, params)
     if any(isinstance(x, Value) for x in outs):
         return out.build([box(x) for x in outs])
     return finished(outs, out)

@@ -16,7 +16,7 @@ from rune.batch import Batch, Lanes
 from rune.constructs.call import call
 from rune.constructs.custom import highest
 from rune.jvp import Forward
-from rune.level import bind, innermost_trace, opened, tracing
+from rune.level import apply, bind, opened, tracing
 from rune.linear import Recorder, transpose
 from rune.primitives.primitive import Primitive, Unknown, zeros
 from rune.program import type_of
@@ -107,12 +107,7 @@ def remat(f):
         if tracing():
             program, captures = record(NAME, [type_of(x) for x in values], run)
             params = {"program": program, "remat": True}
-            given = [*values, *captures]
-            outs = (
-                bind(call, given, params)
-                if highest(given)
-                else innermost_trace().process(call, given, params)
-            )
+            outs = apply(call, [*values, *captures], params)
         elif isinstance(level, Forward):
             outs = differentiated(level, run, values)
         else:

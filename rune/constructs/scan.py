@@ -11,6 +11,9 @@ outputs...).  The derivative of a loop is a loop of its step's derivative:
   holds the cotangents of the carry and one accumulator per capture, added to in place;
 - mapped, the carry has lanes only where some step gives it lanes.
 
+A *counted* loop takes only the first rows, as many as its last argument says: the backward half of a
+loop that stopped on its own (`iterate`).
+
 What is carried (a tangent, lanes) is found as a fixpoint over the step before a derivation is fixed.
 """
 
@@ -25,10 +28,11 @@ from rune.level import bind
 from rune.linear import Tangent
 from rune.lower import lower
 from rune.native import nest
-from rune.primitives import movement
+from rune.primitives import effects, movement, reduce
 from rune.primitives.primitive import Primitive, Unknown, zeros
+from rune.primitives.scalar import e
 from rune.program import Program, Type, type_of
-from rune.trace import run
+from rune.trace import record, run
 
 __all__ = ["scan"]
 
@@ -41,9 +45,14 @@ class Scan(Primitive):
         return params["step"].effect
 
     def split(self, values, params):
-        """(init, rows, captures) of a list as long as the arguments."""
+        """(init, rows, captures) of a list as long as the arguments without the count."""
         c, r = params["carries"], params["rows"]
         return list(values[:c]), list(values[c : c + r]), list(values[c + r :])
+
+    def counted(self, args, params):
+        """The arguments without the count, and a list of the count where the loop has one."""
+        n = len(params["step"].inputs)
+        return list(args[:n]), list(args[n:])
 
     def type(self, types, params):
         step: Program = params["step"]
@@ -54,9 +63,11 @@ class Scan(Primitive):
     def evaluate(self, args, params):
         """By NumPy, step by step: what a loop means."""
         step, n = params["step"], params["length"]
+        args, count = self.counted(args, params)
         carry, rows, captures = self.split(args, params)
-        order = range(n - 1, -1, -1) if params["reverse"] else range(n)
-        outputs: list = [None] * n
+        taken = int(count[0]) if count else n
+        order = range(taken - 1, -1, -1) if params["reverse"] else range(taken)
+        outputs: list = [[np.zeros(t.shape, t.dtype) for t in step.output_types[len(carry) :]]] * n
         for k in order:
             results = run(step, [*carry, *(r[k] for r in rows), *captures])
             carry, outputs[k] = results[: len(carry)], results[len(carry) :]
@@ -71,12 +82,14 @@ class Scan(Primitive):
         if all(t is None for t in tangents):
             outs = bind(self, primals, params)
             return outs, [None] * len(outs)
+        primals, count = self.counted(primals, params)
+        tangents = tangents[: len(primals)]
         half = derive.linearize if any(isinstance(t, Tangent) for t in tangents) else derive.jvp
         mask = tuple(t is not None for t in tangents)
         mask = settled(mask, params["carries"], lambda m: self.derived(half, m, params)[1])
         if half is derive.linearize:
-            return self.linearized(primals, tangents, mask, params)
-        return self.forward(primals, tangents, mask, params)
+            return self.linearized(primals, tangents, mask, params, count)
+        return self.forward(primals, tangents, mask, params, count)
 
     def derived(self, half, mask, params):
         """The derivation of the step, and which of its results have a tangent."""
@@ -93,7 +106,7 @@ class Scan(Primitive):
             for t, m, p in zip(tangents, mask, primals, strict=True)
         ]
 
-    def forward(self, primals, tangents, mask, params):
+    def forward(self, primals, tangents, mask, params, count):
         step, c = params["step"], params["carries"]
         both, present = self.derived(derive.jvp, mask, params)
         n_in, n_out = len(step.inputs), len(step.outputs)
@@ -113,17 +126,21 @@ class Scan(Primitive):
         t_args = [only(part) for part in self.split(self.started(tangents, mask, primals), params)]
         args = [x for p, t in zip(p_args, t_args, strict=True) for x in (*p, *t)]
         more = {"step": derived, "carries": c + n_carry, "rows": len(row_in) + len(row_dt)}
-        outs = bind(self, args, {**params, **more})
+        outs = bind(self, [*args, *count], {**params, **more})
         carry, dcarry = outs[:c], outs[c : c + n_carry]
         n_outputs = n_out - c
         stacked, dstacked = outs[c + n_carry : c + n_carry + n_outputs], outs[c + n_carry + n_outputs :]
         changes = iter([*dcarry, *dstacked])
         return [*carry, *stacked], [next(changes) if p else None for p in present]
 
-    def linearized(self, primals, tangents, mask, params):
+    def linearized(self, primals, tangents, mask, params, count):
         step, c, r = params["step"], params["carries"], params["rows"]
         halves, _ = self.derived(derive.linearize, mask, params)
-        outs = bind(self, primals, {**params, "step": halves.primal, "kept": params["kept"] + halves.stored})
+        outs = bind(
+            self,
+            [*primals, *count],
+            {**params, "step": halves.primal, "kept": params["kept"] + halves.stored},
+        )
         results, stacks = outs[: len(outs) - halves.stored], outs[len(outs) - halves.stored :]
         # What the linear step reads: stacked values are rows of the linear loop, captures its captures.
         rows, captures, row_vars, capture_vars = [], [], [], []
@@ -151,7 +168,7 @@ class Scan(Primitive):
         t_carry, t_rows, t_captures = map(only, self.split(self.started(tangents, mask, primals), params))
         args = [*t_carry, *rows, *t_rows, *captures, *t_captures]
         more = {"step": linear, "carries": len(t_carry), "rows": len(rows) + len(t_rows), "kept": 0}
-        changes = iter(bind(self, args, {**params, **more}))
+        changes = iter(bind(self, [*args, *count], {**params, **more}))
         return results, [next(changes) if p else None for p in halves.present]
 
     def linear_in(self, flags, params):
@@ -159,6 +176,7 @@ class Scan(Primitive):
 
     def transpose(self, cts, args, params):
         step, c = params["step"], params["carries"]
+        args, count = self.counted(args, params)
         carry, rows, captures = self.split(args, params)
         linear = tuple(isinstance(a, Unknown) for a in args)
         unknown = lambda xs: [x for x in xs if isinstance(x, Unknown)]
@@ -190,44 +208,76 @@ class Scan(Primitive):
             "reverse": not params["reverse"],
             "kept": 0,
         }
-        outs = bind(self, [*ct_carry, *sums, *known(rows), *ct_rows, *known(captures)], {**params, **more})
+        args = [*ct_carry, *sums, *known(rows), *ct_rows, *known(captures), *count]
+        outs = bind(self, args, {**params, **more})
         to_carry, to_captures, to_rows = outs[:c], iter(outs[c : c + len(sums)]), iter(outs[c + len(sums) :])
         found: list = [ct if m else None for ct, m in zip(to_carry, linear[:c], strict=True)]
         found += [next(to_rows) if isinstance(x, Unknown) else None for x in rows]
         found += [next(to_captures) if isinstance(x, Unknown) else None for x in captures]
+        found += [None for _ in count]
         return found
 
     def batch(self, size, args, mapped, params):
-        step, c, r = params["step"], params["carries"], params["rows"]
+        c, r = params["carries"], params["rows"]
+        args, count = self.counted(args, params)
+        if count and mapped[-1]:
+            return self.stopped(size, args, count[0], mapped, params)
+        step = params["step"]
         force = lambda m: (*m[:c], *(False,) * (len(step.outputs) - c))
-        mask = settled(tuple(mapped), c, lambda m: derive.batch(step, m, size, force(m))[1])
+        mask = settled(tuple(mapped[: len(args)]), c, lambda m: derive.batch(step, m, size, force(m))[1])
         over, present = derive.batch(step, mask, size, force(mask))
         ready = []
-        for k, (a, was, m) in enumerate(zip(args, mapped, mask, strict=True)):
+        for k, (a, was, m) in enumerate(zip(args, mapped, mask, strict=False)):
             if m and not was:
                 a = movement.broadcast(a, (size, *type_of(a).shape))
             elif m and c <= k < c + r:
                 a = swap_front(a)  # rows come first, lanes second
             ready.append(a)
-        outs = bind(self, ready, {**params, "step": over})
+        outs = bind(self, [*ready, *count], {**params, "step": over})
         outs = [
             swap_front(x) if p and k >= c else x for k, (x, p) in enumerate(zip(outs, present, strict=True))
         ]
         return outs, list(present)
 
-    def lower(self, e):
-        p = e.params
-        block = lower(p["step"], "step")
-        return [
-            nest.Loop(
-                e.outputs, e.inputs, block, p["carries"], p["rows"], p["length"], p["reverse"], p["kept"]
-            )
-        ]
+    def stopped(self, size, args, count, mapped, params):
+        """Lanes that take different numbers of steps: all take the most, one that is done is held."""
+        step, c, n = params["step"], params["carries"], params["length"]
+
+        def held(inputs):
+            *values, at, stop = inputs
+            going = e.lt(at, stop)
+            outs = run(step, [*(effects.gate(going, x) for x in values)])
+            carry = [e.select(going, new, old) for new, old in zip(outs[:c], values, strict=False)]
+            return [*carry, *(e.select(going, x, zeros(type_of(x))) for x in outs[c:])]
+
+        counter = Type(np.dtype(np.int64), ())
+        gated = derive.kept(
+            step, ("stopped", c), lambda: record("rune.scan", [*step.input_types, counter, counter], held)[0]
+        )
+        gated.linear = step.linear
+        rows = params["rows"]
+        most = reduce.reduce("max", count, (0,))
+        ready = [*args[: c + rows], np.arange(n), *args[c + rows :], count, most]
+        flags = [*mapped[: c + rows], False, *mapped[c + rows : -1], True, False]
+        values = gated.inputs[: len(step.inputs)]
+        ordered = gated.rearranged(
+            [*values[: c + rows], gated.inputs[-2], *values[c + rows :], gated.inputs[-1]], gated.outputs
+        )
+        more = {"step": kept_as(step, ("stopped loop", c, rows), ordered), "rows": rows + 1}
+        return self.batch(size, ready, flags, {**params, **more})
+
+    def lower(self, eq):
+        p = eq.params
+        counted = len(eq.inputs) > len(p["step"].inputs)
+        places = p["carries"], p["rows"], p["length"], p["reverse"], p["kept"], counted
+        return [nest.Loop(eq.outputs, eq.inputs, lower(p["step"], "step"), *places)]
 
     def show(self, e, name):
-        carry, rows, captures = self.split(e.inputs, e.params)
+        inputs, count = self.counted(e.inputs, e.params)
+        carry, rows, captures = self.split(inputs, e.params)
         listed = lambda vs: "(" + ", ".join(map(name, vs)) + ")"
         turned = " reversed" if e.params["reverse"] else ""
+        turned += f" up to {name(count[0])}" if count else ""
         kept = f", keeping the last {e.params['kept']}" if e.params["kept"] else ""
         head = f"scan {e.params['length']} rows{turned}, init {listed(carry)}, xs {listed(rows)}, captures {listed(captures)}{kept}"
         return head, []

@@ -18,7 +18,7 @@ import numpy as np
 from rune.level import Value, bind
 from rune.native import nest
 from rune.primitives import movement
-from rune.primitives.primitive import Into, Linear, Primitive, Unknown, zeros
+from rune.primitives.primitive import Into, Linear, Primitive, Unknown, where_taken, zeros
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
 
@@ -36,6 +36,9 @@ class Gather(Linear):
 
     def again(self, params):
         return {**params, "checked": True}
+
+    def harmless(self, args, taken):
+        return [args[0], *(where_taken(taken, i, np.int64(0)) for i in args[1:])]
 
     def type(self, types, params):
         x, *indices = types
@@ -114,6 +117,9 @@ class Scatter(Linear):
 
     def again(self, params):
         return {**params, "checked": True}
+
+    def harmless(self, args, taken):
+        return [*args[:2], *(where_taken(taken, i, np.int64(0)) for i in args[2:])]
 
     def type(self, types, params):
         return [types[0].strong()]

@@ -19,7 +19,7 @@ from rune.native import nest
 from rune.primitives import movement
 from rune.primitives.contract import matmul, swap
 from rune.primitives.indexing import take_along
-from rune.primitives.primitive import Primitive
+from rune.primitives.primitive import Primitive, where_taken
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
 
@@ -63,7 +63,9 @@ class LU(Primitive):
         shape = type_of(factors).shape
         n, dtype = shape[-1], type_of(factors).dtype
         rows = movement.broadcast(movement.reshape(perm, (*shape[:-1], 1)), shape)
-        x = triangular_solve(factors, take_along(tangents[0], rows, len(shape) - 2), lower=True, transpose=False, unit=True)
+        x = triangular_solve(
+            factors, take_along(tangents[0], rows, len(shape) - 2), lower=True, transpose=False, unit=True
+        )
         x = swap(triangular_solve(factors, swap(x), lower=False, transpose=True))
         low = np.tril(np.ones((n, n), dtype), -1)
         change = matmul(e.add(e.mul(factors, low), np.eye(n, dtype=dtype)), e.mul(x, low))
@@ -167,8 +169,16 @@ class Cholesky(Primitive):
     def batch(self, size, args, mapped, params):
         return bind(self, args, params), [True]
 
+    def harmless(self, args, taken):
+        return [where_taken(taken, args[0], identity_like(args[0]))]
+
     def lower(self, e):
         return [nest.Library(e.outputs, e.inputs, "cholesky", {})]
+
+
+def identity_like(a: Any) -> np.ndarray:
+    t = type_of(a)
+    return np.eye(t.shape[-1], dtype=t.dtype)
 
 
 def conjugate_transpose(a: Any) -> Any:

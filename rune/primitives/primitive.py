@@ -80,6 +80,10 @@ class Primitive:
         """Whether a backward pass may compute this equation again instead of keeping its results."""
         return self.recompute and not e.effect
 
+    def harmless(self, args: list, taken: Any) -> list:
+        """The arguments with such values in the lanes that are not `taken` that those cannot fail."""
+        return args
+
     def details(self, params: dict) -> str:
         """What stands between the operation and its operands in a program's text."""
         return ""
@@ -102,6 +106,15 @@ def show_operands(head: str, inputs: tuple, name: Callable) -> tuple[str, list[s
 def zeros(type: Type) -> Any:
     """A plain zero array of one element's storage."""
     return np.broadcast_to(np.zeros((), type.dtype), type.shape)
+
+
+def where_taken(taken: Any, x: Any, otherwise: Any) -> Any:
+    """`x` in the lanes (axis 0) that are taken, `otherwise` in the rest."""
+    from rune.primitives import movement
+    from rune.primitives.scalar import e
+
+    t = type_of(x)
+    return e.select(movement.reshape(taken, t.shape[:1] + (1,) * (t.ndim - 1)), x, otherwise)
 
 
 class Linear(Primitive):

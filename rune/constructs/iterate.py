@@ -1,0 +1,236 @@
+"""The loop that stops on its own: steps until a test of the carry holds, or max_steps were taken.
+
+Its arguments are (init..., captures...), its results (final carry..., stacks..., steps taken).  The
+test comes before each step.  Forward mode carries tangents beside the carry; the test reads primals.
+Under reverse mode the loop stacks what the backward half reads, in room for `max_steps` rows, and the
+linear half is a counted loop over the steps that were taken.
+
+Mapped with a test that differs from lane to lane, all lanes run until the last stops: a lane that has
+stopped is held bit for bit, and derivatives enter a step only through lanes that take it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rune import derive
+from rune.constructs.scan import delayed, kept_as, scan, settled
+from rune.level import bind
+from rune.linear import Tangent
+from rune.lower import lower
+from rune.native import nest
+from rune.primitives import effects, movement, reduce
+from rune.primitives.primitive import Primitive, zeros
+from rune.primitives.scalar import e
+from rune.program import Type, Var, type_of
+from rune.trace import record, run
+
+__all__ = ["While", "while_"]
+
+COUNT = Type(np.dtype(np.int64), ())
+
+
+class While(Primitive):
+    name = "iterate"
+    recompute = False
+
+    def effect(self, params):
+        return params["step"].effect or params["until"].effect
+
+    def type(self, types, params):
+        c = params["carries"]
+        outs = [t.strong() for t in params["step"].output_types]
+        return [*outs[:c], *(Type(t.dtype, (params["max_steps"], *t.shape)) for t in outs[c:]), COUNT]
+
+    def evaluate(self, args, params):
+        c, n, step, until = params["carries"], params["max_steps"], params["step"], params["until"]
+        carry, captures = list(args[:c]), list(args[c:])
+        rows, taken = [], 0
+        while taken < n and not run(until, [*carry, *captures])[0]:
+            outs = run(step, [*carry, *captures])
+            carry, taken = outs[:c], taken + 1
+            rows.append(outs[c:])
+        stacks = []
+        for j, t in enumerate(step.output_types[c:]):
+            stack = np.zeros((n, *t.shape), t.dtype)
+            for k, row in enumerate(rows):
+                stack[k] = row[j]
+            stacks.append(stack)
+        return [*carry, *stacks, np.int64(taken)]
+
+    def jvp(self, primals, tangents, params):
+        if all(t is None for t in tangents):
+            outs = bind(self, primals, params)
+            return outs, [None] * len(outs)
+        step, c = params["step"], params["carries"]
+        mask = tuple(t is not None for t in tangents)
+        if any(isinstance(t, Tangent) for t in tangents):
+            half = lambda m: derive.linearize(step, m, m[:c], c)
+            mask = settled(mask, c, lambda m: half(m).present)
+            return self.linearized(half(mask), primals, tangents, mask, params)
+        half = lambda m: derive.jvp(step, m, m[:c])
+        mask = settled(mask, c, lambda m: half(m)[1])
+        return self.forward(*half(mask), primals, tangents, mask, params)
+
+    def forward(self, both, present, primals, tangents, mask, params):
+        step, until, c = params["step"], params["until"], params["carries"]
+        n_in, n_out = len(step.inputs), len(step.outputs)
+        moving = iter(both.inputs[n_in:])
+        changes = [next(moving) if m else None for m in mask]
+        only = lambda vs: [v for v in vs if v is not None]
+        n_carry = sum(present[:c])
+        results, dts = both.outputs[:n_out], both.outputs[n_out:]
+        ordered = [*both.inputs[:c], *only(changes[:c]), *both.inputs[c:n_in], *only(changes[c:])]
+        body = both.rearranged(ordered, [*results[:c], *dts[:n_carry], *results[c:], *dts[n_carry:]])
+        like = lambda ts: [Var(t.type) for t in ts]
+        test = until.rearranged(
+            [*until.inputs[:c], *like(only(changes[:c])), *until.inputs[c:], *like(only(changes[c:]))],
+            until.outputs,
+        )
+        key = ("iterate forward", mask, c)
+        started = [
+            zeros(type_of(p)) if m and t is None else t
+            for t, m, p in zip(tangents, mask, primals, strict=True)
+        ]
+        args = [*primals[:c], *only(started[:c]), *primals[c:], *only(started[c:])]
+        more = {
+            "step": kept_as(step, key, body),
+            "until": kept_as(until, (*key, params["step"]), test),
+            "carries": c + n_carry,
+        }
+        outs = bind(self, args, {**params, **more})
+        carry, rest = outs[: c + n_carry], outs[c + n_carry : -1]
+        n_rows = n_out - c
+        changes = iter([*carry[c:], *rest[n_rows:]])
+        return [*carry[:c], *rest[:n_rows], outs[-1]], [
+            *(next(changes) if p else None for p in present),
+            None,
+        ]
+
+    def linearized(self, halves, primals, tangents, mask, params):
+        step, c, n = params["step"], params["carries"], params["max_steps"]
+        outs = bind(self, primals, {**params, "step": halves.primal, "kept": params["kept"] + halves.stored})
+        taken, outs = outs[-1], outs[:-1]
+        results, stacks = outs[: len(outs) - halves.stored], outs[len(outs) - halves.stored :]
+        rows, captures, row_vars, capture_vars = [], [], [], []
+        n_reads = len(halves.reads)
+        places = {"input": primals, "output": results, "stored": stacks}
+        for (kind, k), v in zip(halves.reads, halves.linear.inputs[:n_reads], strict=True):
+            if kind == "input":
+                captures.append(primals[k])
+                capture_vars.append(v)
+                continue
+            row_vars.append(v)
+            if kind == "previous":
+                carry, (place, at) = k
+                rows.append(delayed(places[place][at], primals[carry], False))
+            else:
+                rows.append(places[kind][k])
+        moving = iter(halves.linear.inputs[n_reads:])
+        changes = [next(moving) if m else None for m in mask]
+        only = lambda vs: [v for v in vs if v is not None]
+        linear = halves.linear.rearranged(
+            [*only(changes[:c]), *row_vars, *capture_vars, *only(changes[c:])], halves.linear.outputs
+        )
+        linear = kept_as(step, ("iterate linear", mask, c), linear)
+        started = [
+            zeros(type_of(p)) if m and t is None else t
+            for t, m, p in zip(tangents, mask, primals, strict=True)
+        ]
+        t_carry = only(started[:c])
+        args = [*t_carry, *rows, *captures, *only(started[c:]), taken]
+        loop = {
+            "step": linear,
+            "length": n,
+            "reverse": False,
+            "carries": len(t_carry),
+            "rows": len(rows),
+            "kept": 0,
+        }
+        moved = iter(bind(scan, args, loop))
+        return [*results, taken], [*(next(moved) if p else None for p in halves.present), None]
+
+    def batch(self, size, args, mapped, params):
+        step, until, c = params["step"], params["until"], params["carries"]
+        force = lambda m: (*m[:c], *(False,) * (len(step.outputs) - c))
+        mask = settled(tuple(mapped), c, lambda m: derive.batch(step, m, size, force(m))[1])
+        _, (lanes_stop,) = derive.batch(until, mask, size)
+        if lanes_stop:
+            return self.held(size, args, mapped, params)
+        over, present = derive.batch(step, mask, size, force(mask))
+        test, _ = derive.batch(until, mask, size)
+        ready = [
+            spread(a, size) if m and not was else a for a, was, m in zip(args, mapped, mask, strict=True)
+        ]
+        outs = bind(self, ready, {**params, "step": over, "until": test})
+        stacks = [
+            movement.permute(x, (1, 0, *range(2, type_of(x).ndim))) if p else x
+            for x, p in zip(outs[c:-1], present[c:], strict=True)
+        ]
+        return [*outs[:c], *stacks, outs[-1]], [*present, False]
+
+    def held(self, size, args, mapped, params):
+        """Every lane stops on its own: (carry..., steps per lane) until all have stopped."""
+        step, until, c = params["step"], params["until"], params["carries"]
+        mask = tuple(k < c or m for k, m in enumerate(mapped))
+        every = (True,) * len(step.outputs)
+        over, _ = derive.batch(step, mask, size, every)
+        test, _ = derive.batch(until, mask, size, (True,))
+        flags = Type(np.dtype(np.int64), (size,))
+        types = [*over.input_types[:c], flags, *over.input_types[c:]]
+
+        def body(inputs):
+            carry, taken, captures = inputs[:c], inputs[c], inputs[c + 1 :]
+            (stop,) = run(test, [*carry, *captures])
+            going = e.logical_not(stop)
+            lanes = [k < c or m for k, m in enumerate(mapped)]
+            gated = [
+                effects.gate(going, x) if m else x for x, m in zip([*carry, *captures], lanes, strict=True)
+            ]
+            outs = run(over, gated)
+            wide = lambda x: movement.reshape(going, (size,) + (1,) * (type_of(x).ndim - 1))
+            after = [e.select(wide(new), new, old) for new, old in zip(outs[:c], carry, strict=True)]
+            rows = [e.select(wide(x), x, zeros(type_of(x))) for x in outs[c:]]
+            return [*after, e.add(taken, e.select(going, 1, 0)), *rows]
+
+        def stopped(inputs):
+            return [reduce.reduce("all", run(test, [*inputs[:c], *inputs[c + 1 :]])[0], (0,))]
+
+        key = ("held", mask, size, c)
+        whole = derive.kept(step, key, lambda: record("rune.iterate", types, body)[0])
+        all_stopped = derive.kept(until, (*key, step), lambda: record("rune.iterate", types, stopped)[0])
+        ready = [
+            spread(a, size) if k < c and not m else a
+            for k, (a, m) in enumerate(zip(args, mapped, strict=True))
+        ]
+        args = [*ready[:c], np.zeros(size, np.int64), *ready[c:]]
+        outs = bind(self, args, {**params, "step": whole, "until": all_stopped, "carries": c + 1})
+        carry, taken, stacks = outs[:c], outs[c], outs[c + 1 : -1]
+        stacks = [movement.permute(x, (1, 0, *range(2, type_of(x).ndim))) for x in stacks]
+        return [*carry, *stacks, taken], [True] * (len(outs) - 1)
+
+    def lower(self, eq):
+        p = eq.params
+        c, n = p["carries"], p["max_steps"]
+        until = lower(p["until"], "until")
+        return [
+            nest.Loop(
+                eq.outputs, eq.inputs, lower(p["step"], "step"), c, 0, n, False, p["kept"], False, until
+            )
+        ]
+
+    def show(self, e, name):
+        c = e.params["carries"]
+        listed = lambda vs: "(" + ", ".join(map(name, vs)) + ")"
+        kept = f", keeping the last {e.params['kept']}" if e.params["kept"] else ""
+        head = f"iterate up to {e.params['max_steps']} steps, init {listed(e.inputs[:c])}, captures {listed(e.inputs[c:])}{kept}"
+        return head, []
+
+
+while_ = While()
+
+
+def spread(a: Any, size: int) -> Any:
+    return movement.broadcast(a, (size, *type_of(a).shape))
