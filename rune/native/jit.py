@@ -61,6 +61,7 @@ def optimise(text: str, level: int = 2):
 
     machine = target().machine
     module = llvm.parse_assembly(text, llvm.create_context())
+    module.verify()  # an invalid module would end the process in a pass
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=level)

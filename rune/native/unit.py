@@ -285,7 +285,8 @@ class Unit:
 
         def details():
             word(4, site)
-            steps = self.steps[: STATUS - STEPS]
+            # what does not depend on a loop is checked before it, where the loop has no step yet
+            steps = [s for s in self.steps if fn.depth_of_index((s,)) < len(fn.scopes)][: STATUS - STEPS]
             word(5, len(steps))
             for k, step in enumerate(steps):
                 word(STEPS + k, fn.name_of(fn.index(step)))
