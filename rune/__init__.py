@@ -5,9 +5,9 @@ The public names.  What each means is stated in `spec/rune/`, and shown by `help
 
 import rune.numpy  # noqa: F401  (fills the tables that traced values read)
 from rune import _spec
+from rune.branches import cond, switch
 from rune.checking import check_grads
 from rune.checks import check
-from rune.constructs.cond import cond, switch
 from rune.constructs.custom import custom_jvp, custom_transpose, custom_vjp
 from rune.constructs.host import callback
 from rune.constructs.remat import remat
@@ -18,11 +18,12 @@ from rune.jit import jit
 from rune.level import TracedValueError
 from rune.lifting import asarray, detach
 from rune.loops import iterate, scan
-from rune.vmap import vmap
+from rune.totals import Total
+from rune.vmap import lane_index, lanes, vmap
 
 __all__ = [
-    "TracedValueError", "asarray", "callback", "check", "check_grads", "cond", "custom_jvp", "custom_transpose",
-    "custom_vjp", "detach", "explain", "fixed_point", "grad", "hessian", "hvp", "iterate", "jacfwd", "jacrev", "jit", "jvp",
+    "Total", "TracedValueError", "asarray", "callback", "check", "check_grads", "cond", "custom_jvp", "custom_transpose",
+    "custom_vjp", "detach", "explain", "fixed_point", "grad", "hessian", "hvp", "iterate", "jacfwd", "jacrev", "jit", "jvp", "lane_index", "lanes",
     "linearize", "program", "remat", "root", "scan", "switch", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 

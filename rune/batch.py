@@ -12,7 +12,18 @@ from rune.level import Level, Value
 from rune.primitives import movement
 from rune.program import Type, type_of
 
-__all__ = ["Batch", "Lanes"]
+__all__ = ["Axis", "Batch", "Lanes"]
+
+
+class Axis(int):
+    """The number of lanes of a map, with the map's name where it has one."""
+
+    name: Any
+
+    def __new__(cls, size: int, name: Any = None) -> Axis:
+        self = super().__new__(cls, size)
+        self.name = size.name if isinstance(size, Axis) else name
+        return self
 
 
 class Lanes(Value):
@@ -31,10 +42,9 @@ class Lanes(Value):
 class Batch(Level):
     maps = True
 
-    def __init__(self, name: str, size: int, axis_name: Any = None):
+    def __init__(self, name: str, size: int):
         super().__init__(name)
-        self.size = size
-        self.axis_name = axis_name
+        self.size = Axis(size)
 
     def owns(self, x: Any) -> bool:
         return isinstance(x, Lanes) and x.level is self

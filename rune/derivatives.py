@@ -22,6 +22,7 @@ from rune.primitives import movement
 from rune.primitives.primitive import zeros
 from rune.program import Type, type_of
 from rune.structure import Tree, describe, flatten
+from rune.totals import arrive
 from rune.value import box, raw
 
 __all__ = [
@@ -161,6 +162,7 @@ class Reverse:
                 self.aux = finished([forward.open(x)[0] for x in raws(found)], tree)
             found, self.tree = array_leaves(name, result)
             opened_ = [forward.open(x) for x in raws(found)]
+        arrive([(total, forward.open(x)[0]) for total, x in forward.additions.items()])
         self.primals = [p for p, _ in opened_]
         self.tangents = [t for _, t in opened_]
 
@@ -302,6 +304,7 @@ def jvp(f, primals, tangents, *, has_aux=False):
             aux = finished([forward.open(x)[0] for x in raws(found)], tree)
         found, tree = array_leaves(name, result)
         pairs = [forward.open(x) for x in raws(found)]
+    arrive([(total, forward.open(x)[0]) for total, x in forward.additions.items()])
     changes = [change(p, t) for p, t in pairs]
     y, dy = finished(copied([p for p, _ in pairs]), tree), finished(copied(changes), tree)
     return (y, dy, aux) if has_aux else (y, dy)

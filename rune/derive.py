@@ -282,4 +282,4 @@ def batch(program: Program, mask: Mask, size: int, force: Mask = ()) -> tuple[Pr
             derived = level.close(results, f"{program.name}.batched", program.stats)
         return derived, present
 
-    return kept(program, ("batch", mask, size, force), build)
+    return kept(program, ("batch", mask, int(size), getattr(size, "name", None), force), build)

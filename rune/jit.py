@@ -17,9 +17,10 @@ import numpy as np
 
 from rune.arguments import callable_, is_dynamic, leaf_type, refuse, unusual
 from rune.constructs.call import call
-from rune.level import Value, bind, opened, tracing
+from rune.level import Value, bind, opened, running, tracing
 from rune.program import Program, Stats
 from rune.structure import Tree, describe, flatten, static_key
+from rune.totals import arrive, open_totals
 from rune.trace import Trace
 from rune.value import box, raw
 
@@ -31,17 +32,20 @@ NAME = "rune.jit"
 class Entry:
     """What a key leads to: its program, and how its results are put together."""
 
-    __slots__ = ("captures", "program", "statics", "tree")
+    __slots__ = ("captures", "program", "statics", "totals", "tree")
 
-    def __init__(self, program: Program, tree: Tree, statics: list, captures: list):
+    def __init__(self, program: Program, tree: Tree, statics: list, captures: list, totals: list):
         self.program = program
         self.tree = tree
         self.statics = statics  # per leaf of the result: (value,) where static, None where computed
         self.captures = captures
+        self.totals = totals  # to which the last results of the program are added
 
     def apply(self, values: list) -> Any:
         outs = iter(bind(call, [*values, *self.captures], {"program": self.program}))
         leaves = [next(outs) if s is None else s[0] for s in self.statics]
+        if self.totals:
+            arrive(list(zip(self.totals, outs, strict=True)))
         return self.tree.build([result(x) for x in leaves])
 
 
@@ -67,8 +71,8 @@ def traced(name: str, f: Any, leaves: list, tree: Tree, label: str, stats: Stats
                 refuse(name, "", x)
                 statics.append(None)
                 computed.append(raw(x))
-        program = level.close(computed, label, stats)
-    return Entry(program, out_tree, statics, level.captures)
+        program = level.close([*computed, *level.additions.values()], label, stats)
+    return Entry(program, out_tree, statics, level.captures, list(level.additions))
 
 
 class Compiled:
@@ -128,7 +132,7 @@ class Compiled:
         else:
             fixed = ()
         leaves, tree = flatten((args, keywords))
-        key = [fixed, tree.spec]
+        key = [fixed, tree.spec, *surroundings()]
         values = []
         for k, x in enumerate(leaves):
             if is_dynamic(x):
@@ -204,6 +208,12 @@ class Compiled:
             return f(*call_with.args, **call_with.kwargs)
 
         return rest, ({n: bound.arguments[n] for n in names},), {}, key
+
+
+def surroundings() -> tuple:
+    """What a trace may read besides its arguments: the totals being collected, and the named maps."""
+    maps = tuple((m.size.name, int(m.size)) for m in running() if m.maps and m.size.name is not None)
+    return open_totals(), maps
 
 
 def argument_path(tree: Tree, k: int) -> str:

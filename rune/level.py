@@ -50,6 +50,7 @@ class Level:
         self.name = name
         self.depth = -1
         self.alive = False
+        self.additions: dict = {}  # what was added to totals directly inside this level
 
     def process(self, primitive: Any, args: list, params: dict) -> list:
         raise NotImplementedError
@@ -91,6 +92,11 @@ def opened(*levels: Level):
 def innermost() -> Level | None:
     """The innermost running transformation of this thread."""
     return _stack.levels[-1] if _stack.levels else None
+
+
+def running() -> list[Level]:
+    """The running transformations of this thread, outermost first."""
+    return list(_stack.levels)
 
 
 def tracing() -> bool:

@@ -22,6 +22,7 @@ from rune.primitives.map import cast
 from rune.primitives.primitive import zeros
 from rune.program import Type, Var, type_of
 from rune.structure import Tree, describe, flatten
+from rune.totals import arrive, summed
 from rune.trace import record, run
 from rune.value import box, tables
 
@@ -186,13 +187,17 @@ def recorded(loop: Step, carry: list, rows: list, n: int, reverse: bool) -> Any:
         after, outputs = loop(inputs[:c], inputs[c:])
         return [*after, *outputs]
 
-    program, captures = record(NAME, types, traced)
+    totals: list = []
+    program, captures = record(NAME, types, traced, totals)
     if n == 0:
-        empty = [zeros(Type(t.dtype, (0, *t.shape))) for t in program.output_types[c:]]
+        outputs = program.output_types[c : len(program.outputs) - len(totals)]
+        empty = [zeros(Type(t.dtype, (0, *t.shape))) for t in outputs]
         return finished(carry, loop.carry), finished(empty, loop.outputs)
     params = {"step": program, "length": n, "reverse": reverse, "carries": c, "rows": len(rows), "kept": 0}
     args = [*carry, *rows, *captures]
     outs = apply(scan_primitive, args, params)
+    arrive([(total, summed(x)) for total, x in zip(totals, outs[len(outs) - len(totals) :], strict=True)])
+    outs = outs[: len(outs) - len(totals)]
     return loop.carry.build([box(x) for x in outs[:c]]), loop.outputs.build([box(x) for x in outs[c:]])
 
 
@@ -236,7 +241,8 @@ def predicate(name: str, result: Any) -> Any:
 def iterated(loop: Step, carry: list, stops: Any, max_steps: int) -> Any:
     """The loop as one operation, and the check that it stopped."""
     types, c = [type_of(x) for x in carry], len(carry)
-    body, of_body = record(loop.name, types, lambda inputs: loop(inputs, [])[0])
+    totals: list = []
+    body, of_body = record(loop.name, types, lambda inputs: loop(inputs, [])[0], totals)
     test, of_test = record(loop.name, types, lambda inputs: [stops(inputs)])
     captures = list({id(x): x for x in [*of_body, *of_test]}.values())
     place = lambda program, own: program.rearranged(
@@ -253,6 +259,7 @@ def iterated(loop: Step, carry: list, stops: Any, max_steps: int) -> Any:
     params = {"step": body, "until": test, "max_steps": max_steps, "carries": c, "kept": 0}
     outs = apply(while_, [*carry, *captures], params)
     after = outs[:c]
+    arrive([(total, summed(x)) for total, x in zip(totals, outs[c:-1], strict=True)])
     stopped = (run(test, [*after, *captures]))[0]
     apply(check_, [stopped], {"message": UNFINISHED.format(max_steps), "lanes": 0})
     return (

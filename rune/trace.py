@@ -200,19 +200,29 @@ def simplified(primitive: Any, atoms: tuple, params: dict, made: dict) -> Any:
 def unchanged(op: str, atoms: tuple) -> Var | None:
     """The operand that an operation with a neutral literal gives back."""
     for k, (x, literal) in enumerate((atoms, atoms[::-1])):
-        if isinstance(literal, Literal) and not isinstance(x, Literal) and (k == 0 or op == "mul"):
-            if (op, literal.value) in IDENTITIES and not np.signbit(literal.value.real) and not x.type.weak:
-                return x
+        if isinstance(x, Literal) or not isinstance(literal, Literal) or (k == 1 and op != "mul"):
+            continue
+        if (op, literal.value) in IDENTITIES and not np.signbit(literal.value.real) and not x.type.weak:
+            return x
     return None
 
 
 def record(
-    name: str, types: list[Type], f: Callable[[list], list], stats: Stats | None = None
+    name: str, types: list[Type], f: Callable[[list], list], totals: list | None = None
 ) -> tuple[Program, list]:
-    """The program of `f` over values of `types`, and the values of enclosing levels it captured."""
+    """The program of `f` over values of `types`, and the values of enclosing levels it captured.
+
+    What `f` adds to totals becomes further results of the program, in the order of `totals`.
+    """
     level = Trace(name)
     with opened(level):
-        program = level.close(f([level.input(t) for t in types]), name, stats)
+        outs = f([level.input(t) for t in types])
+        if level.additions:
+            if totals is None:
+                raise ValueError(f"{name}: a total cannot be added to here: add in the function around it")
+            totals += level.additions
+            outs = [*outs, *level.additions.values()]
+        program = level.close(outs, name)
     return program, level.captures
 
 

@@ -43,6 +43,7 @@ class Tables:
     writes: set = dataclasses.field(
         default_factory=set
     )  # functions that give what their first argument holds afterwards
+    parts: dict = dataclasses.field(default_factory=dict)  # attribute -> (x, part) -> x with that part
     getitem: Callable = None  # (x, index) -> value
     basic: Callable = None  # whether an index makes a view
     setitem: Callable = None  # (target, index, v) -> the target's new value
@@ -62,6 +63,7 @@ LOST = {
     "asarray": "a plain array cannot hold it: build with np.stack or np.concatenate, index with np.take(plain, i, axis=0), "
     "write into rune.asarray(plain) or np.zeros_like(x), multiply with plain @ x",
 }
+LOST["pickle"] = "return it from the function and pickle the result"
 KNOWN = {
     "bool": "its value is not known here: choose with np.where, branch with rune.cond, or name the argument in static_argnames",
     "item": "its value is not known here: compute with the array, or read the result outside",
@@ -71,7 +73,7 @@ KNOWN = {
 class Traced:
     """An array of a running transformation."""
 
-    __slots__ = ("__weakref__", "_base", "_move", "_seen", "_value", "_writeable")
+    __slots__ = ("__weakref__", "_base", "_move", "_places", "_put", "_seen", "_value", "_writeable")
     __array_priority__ = 1000.0
     __hash__ = None  # as an array's
 
@@ -82,16 +84,32 @@ class Traced:
         self._base = base
         self._move = move
         self._seen = base._value if base is not None else None
+        self._places = None
+        self._put = None
         self._writeable = writeable
 
     # What it holds
 
     def _read(self) -> Value:
         base = self._base
-        if base is not None and self._seen is not base._value:
+        if base is not None and self._seen is not base._value and self._linked():
             self._value = self._move(base._value)
             self._seen = base._value
         return self._value
+
+    def _linked(self) -> bool:
+        """Whether this is a view in NumPy too: some movements copy (a reshaped transpose).
+
+        It is asked when a write first makes a difference, and found by moving a real array.
+        """
+        if self._places is None and self._put is None:
+            t = self._base._type
+            places = np.arange(t.size).reshape(t.shape)
+            self._places = self._move(places)
+            if t.size and not np.may_share_memory(self._places, places):
+                self._base = self._move = self._places = None
+                return False
+        return True
 
     @property
     def _type(self) -> Type:
@@ -172,6 +190,12 @@ class Traced:
     def __contains__(self, x: Any) -> bool:
         return bool((self == x).any())
 
+    def __copy__(self) -> Traced:
+        return Traced(self._read())
+
+    def __reduce__(self):
+        raise self._refuse("pickle")
+
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **keywords):
@@ -217,7 +241,12 @@ class Traced:
     def __getattr__(self, name: str) -> Any:
         f = tables.attributes.get(name)
         if f is not None:
-            return call(f, (self,), {})
+            result = call(f, (self,), {})
+            put = tables.parts.get(name)
+            if put is not None and self._base is None and self._type.dtype.kind == "c":
+                result = view(self, result._value, f)
+                result._put = put
+            return result
         f = tables.methods.get(name)
         if f is None:
             raise AttributeError(f"'{name}' is no attribute of a traced array")
@@ -247,12 +276,12 @@ class Traced:
         if not self._writeable:
             raise ValueError("assignment destination is read-only")
         base = self._base
-        if base is None:
+        if base is None or not self._linked():
             self._store(tables.setitem(self._value, index, x))
-            return
-        t = base._type
-        positions = self._move(np.arange(t.size).reshape(t.shape))
-        base._store(tables.scatter_flat(base._value, positions, index, self._type, x))
+        elif self._put is not None:
+            base._store(self._put(base._value, tables.setitem(self._read(), index, x)))
+        else:
+            base._store(tables.scatter_flat(base._value, self._places, index, self._type, x))
 
     def _replace(self, new: Any) -> None:
         """Hold `new`, of the same shape and dtype, instead of all it holds."""
@@ -286,7 +315,7 @@ def view(of: Traced, value: Value, move: Callable, writeable: bool = True) -> Tr
     if of._base is None:
         return Traced(value, of, move, writeable and of._writeable)
     before = of._move
-    return Traced(value, of._base, lambda v: move(before(v)), writeable and of._writeable)
+    return Traced(value, of._base, lambda v: move(before(v)), writeable and of._writeable and of._put is None)
 
 
 def call(f: Callable, args: tuple, keywords: dict) -> Any:

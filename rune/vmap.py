@@ -5,15 +5,19 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+
 from rune.arguments import array_leaves, callable_, fresh, raws, type_or_none
-from rune.batch import Batch, Lanes
-from rune.level import Value, opened
+from rune.batch import Axis, Batch, Lanes
+from rune.constructs.lanes import all_lanes
+from rune.level import Value, apply, opened, running
 from rune.primitives import movement
 from rune.program import type_of
 from rune.structure import describe, flatten
+from rune.totals import arrive, summed
 from rune.value import box
 
-__all__ = ["vmap"]
+__all__ = ["lane_index", "lanes", "vmap"]
 
 NAME = "rune.vmap"
 
@@ -27,7 +31,7 @@ def vmap(f, in_axes=0, out_axes=0, *, axis_name=None, axis_size=None):
         paths = tree.paths()
         axes = axes_of(in_axes, args, len(leaves))
         moved, size = fronted(leaves, paths, axes, axis_size)
-        level = Batch(NAME, size, axis_name)
+        level = Batch(NAME, Axis(size, axis_name))
         with opened(level):
             inside = [
                 x if axis is None else box(Lanes(level, x)) for x, axis in zip(moved, axes, strict=True)
@@ -36,6 +40,8 @@ def vmap(f, in_axes=0, out_axes=0, *, axis_name=None, axis_size=None):
             found, out_tree = flatten(result)
             outs = axes_of(out_axes, result, len(found), "out_axes")
             results = [placed(level, x, axis) for x, axis in zip(raws(found), outs, strict=True)]
+            additions = [(total, summed(level.spread(x))) for total, x in level.additions.items()]
+        arrive(additions)
         finished = [fresh(x) for x in results]
         return out_tree.build([box(x) if isinstance(x, Value) else x for x in finished])
 
@@ -107,3 +113,23 @@ def placed(level: Batch, x: Any, axis: int | None) -> Any:
     order = [*range(1, n)]
     order.insert(axis, 0)
     return movement.permute(stacked, tuple(order))
+
+
+def named(entry: str, axis_name: Any) -> Batch:
+    """The innermost running map of that name."""
+    level = next((m for m in reversed(running()) if isinstance(m, Batch) and m.size.name == axis_name), None)
+    if level is None:
+        raise NameError(f"{entry}: no running map is named {axis_name!r}: give it to rune.vmap as axis_name")
+    return level
+
+
+def lanes(x, axis_name):
+    level = named("rune.lanes", axis_name)
+    found, tree = array_leaves("rune.lanes", x)
+    params = {"axis": axis_name, "size": level.size}
+    return tree.build([box(apply(all_lanes, [value], params)[0]) for value in raws(found)])
+
+
+def lane_index(axis_name):
+    level = named("rune.lane_index", axis_name)
+    return box(Lanes(level, np.arange(level.size)))

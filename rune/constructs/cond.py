@@ -13,21 +13,17 @@ from typing import Any
 import numpy as np
 
 from rune import derive
-from rune.arguments import array_leaves, callable_, raws, type_or_none
-from rune.level import Value, apply, bind, staging
+from rune.level import bind
 from rune.linear import Tangent
 from rune.lower import lower
 from rune.native import nest
-from rune.primitives import effects, indexing, movement
-from rune.primitives.map import cast
+from rune.primitives import effects, movement
 from rune.primitives.primitive import Primitive, Unknown, zeros
 from rune.primitives.scalar import e
 from rune.program import Literal, Program, Type, Var, type_of
-from rune.structure import Tree, describe
 from rune.trace import record, run
-from rune.value import box
 
-__all__ = ["cond", "switch"]
+__all__ = ["cond_"]
 
 
 class Cond(Primitive):
@@ -173,91 +169,3 @@ def run_where(program: Program, args: list, taken: Any) -> list:
             inputs = eq.primitive.harmless(inputs, taken)
         env.update(zip(map(id, eq.outputs), bind(eq.primitive, inputs, eq.params), strict=True))
     return [read(v) for v in program.outputs]
-
-
-def cond(pred, on_true, on_false, *args):
-    name = "rune.cond"
-    callable_(name, on_true)
-    callable_(name, on_false)
-    p = raws([pred])[0]
-    t = type_or_none(p)
-    if t is None or t.shape:
-        raise TypeError(
-            f"{name}: the predicate must be one boolean, got {describe(pred) if t is None else t}"
-        )
-    index = cast(e.ne(p, 0) if t.dtype != bool else p, np.int64)
-    return chosen(name, index, [("on_false", on_false), ("on_true", on_true)], args)
-
-
-def switch(index, branches, *args):
-    name = "rune.switch"
-    if not isinstance(branches, (list, tuple)) or not branches:
-        raise TypeError(f"{name}: branches must be a list of functions, got {describe(branches)}")
-    for f in branches:
-        callable_(name, f)
-    k = raws([index])[0]
-    t = type_or_none(k)
-    if t is None or t.shape or t.dtype.kind not in "iu":
-        raise TypeError(f"{name}: the index must be one integer, got {describe(index) if t is None else t}")
-    within = indexing.gather(np.arange(len(branches)), [np.int64(k) if type(k) is int else cast(k, np.int64)])
-    return chosen(name, within, [(f"branches[{j}]", f) for j, f in enumerate(branches)], args)
-
-
-def chosen(name: str, index: Any, branches: list, args: tuple) -> Any:
-    if not isinstance(index, Value) and not staging():
-        found, tree = array_leaves(name, args)
-        return branches[int(index)][1](*tree.build([read_only(x) for x in found]))
-    found, tree = array_leaves(name, args)
-    dynamic = [type_or_none(x) is not None for x in raws(found)]
-    values = [x for x, d in zip(raws(found), dynamic, strict=True) if d]
-    outs_tree: list[Tree] = []
-    traces = []
-    for label, f in branches:
-
-        def flat(inputs, f=f):
-            given = iter(inputs)
-            inside = tree.build([box(next(given)) if d else x for x, d in zip(found, dynamic, strict=True)])
-            leaves, out = array_leaves(name, f(*inside))
-            outs_tree.append(out)
-            return raws(leaves)
-
-        traces.append((label, *record(name, [type_of(x) for x in values], flat)))
-    programs, captures = agreed(name, traces, outs_tree, len(values))
-    operands = [index, *values, *captures]
-    outs = apply(cond_, operands, {"branch": programs})
-    return outs_tree[0].build([box(x) for x in outs])
-
-
-def read_only(x: Any) -> Any:
-    if isinstance(x, np.ndarray):
-        x = x.view()
-        x.flags.writeable = False
-    return x
-
-
-def agreed(name: str, traces: list, trees: list[Tree], n: int) -> tuple[tuple[Program, ...], list[Value]]:
-    """The branches over one list of operands, with results of one structure and one list of types."""
-    first_label, first, _ = traces[0]
-    captures = list({id(x): x for _, _, found in traces for x in found}.values())
-    types = [list(p.output_types) for _, p, _ in traces]
-    for (label, program, _), tree in zip(traces, trees, strict=True):
-        if tree != trees[0]:
-            raise ValueError(f"{name}: the results of {label} and {first_label} have different structures")
-        for path, t, u in zip(tree.paths(), program.output_types, first.output_types, strict=True):
-            if t.shape != u.shape or (t.dtype != u.dtype and not (t.weak or u.weak)):
-                where = f"{name}: {path}: " if path else f"{name}: "
-                raise ValueError(f"{where}{t} from {label}, {u} from {first_label}")
-    common = []
-    for column in zip(*types, strict=True):
-        strong = [t.dtype for t in column if not t.weak]
-        common.append(np.result_type(*strong) if strong else column[0].dtype)
-    programs = []
-    for _, program, own in traces:
-        place = {id(x): v for x, v in zip(own, program.inputs[n:], strict=True)}
-        inputs = [*program.inputs[:n], *(place.get(id(x)) or Var(x.type) for x in captures)]
-        program = program.rearranged(inputs, program.outputs)
-        if [t.dtype for t in program.output_types] != common or any(t.weak for t in program.output_types):
-            f = lambda xs, p=program: [cast(y, d) for y, d in zip(run(p, xs), common, strict=True)]
-            program, _ = record(name, program.input_types, f)
-        programs.append(program)
-    return tuple(programs), captures

@@ -77,7 +77,6 @@ class Contract(Primitive):
         return [None, transpose_one(ct, b.type, a, cb, ca, bb, ba, first=False)]
 
     def batch(self, size, args, mapped, params):
-        a, b = args
         up = lambda axes, m: tuple(k + m for k in axes)
         (ca, cb), (ba, bb) = params["contracting"], params["batch"]
         contracting = (up(ca, mapped[0]), up(cb, mapped[1]))
@@ -87,7 +86,7 @@ class Contract(Primitive):
             return bind(self, args, {"contracting": contracting, "batch": batch}), [True]
         (out,) = bind(self, args, {"contracting": contracting, "batch": batch})
         # The lanes are the first free axis of the mapped operand.
-        at = len(ba) if mapped[0] else len(ba) + len(rest(type_of(a).ndim, ca, ba))
+        at = len(ba) if mapped[0] else len(ba) + len(rest(type_of(args[0]).ndim, ca, ba))
         ndim = type_of(out).ndim
         return [movement.permute(out, (at, *(k for k in range(ndim) if k != at)))], [True]
 

@@ -2,6 +2,10 @@
 
 SciPy takes longer to import than all the rest; whoever calls one of its functions has imported it.
 Compiled code calls SciPy's own routines by pointer, and the host for the few that have none.
+
+The obvious derivatives of many of these functions are differences of nearly equal numbers.  They
+are written with functions that have no such differences: erfcx for the normal tails, `digamma_rise`
+for the beta family, asymptotic differences for the scaled Bessel functions.
 """
 
 from __future__ import annotations
@@ -14,32 +18,35 @@ from typing import Any
 import numpy as np
 
 from rune.primitives.scalar import TABLE, Row, e
+from rune.program import type_of
 
-__all__ = ["load", "trigamma"]
+__all__ = ["load"]
 
 ROOT_PI = math.sqrt(math.pi)
 ROOT_2PI = math.sqrt(2 * math.pi)
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 
 
-def trigamma(x: Any) -> Any:
-    """The derivative of digamma, by reflection, recurrence and its asymptotic series at x + 10."""
-    left = e.lt(x, 0.5)
-    y = e.select(left, e.sub(1.0, x), x)
-    total = None
-    for k in range(10):
-        term = e.reciprocal(e.square(e.add(y, float(k))))
-        total = term if total is None else e.add(total, term)
-    z = e.reciprocal(e.add(y, 10.0))
-    square = e.mul(z, z)
-    series = BERNOULLI[-1]
-    for b in BERNOULLI[-2::-1]:
-        series = e.add(b, e.mul(square, series))
-    tail = e.add(z, e.add(e.mul(0.5, square), e.mul(e.mul(square, z), series)))
-    right = e.add(total, tail)
-    # trigamma(x) + trigamma(1 - x) = (pi / sin(pi x))^2; the sine is read where it is needed only.
-    sine = e.sin(e.mul(math.pi, e.select(left, x, 0.5)))
-    return e.select(left, e.sub(e.square(e.div(math.pi, sine)), right), right)
+def polynomial(coefficients: Any, x: Any) -> Any:
+    """Horner's rule, the constant first."""
+    *rest, total = coefficients
+    for c in reversed(rest):
+        total = e.add(c, e.mul(x, total))
+    return total
+
+
+def total(terms: Any) -> Any:
+    return functools.reduce(e.add, terms)
+
+
+def over(x: Any, y: Any, at_zero: float) -> Any:
+    """y / x, and its limit where x is 0."""
+    zero = e.eq(x, 0.0)
+    return e.select(zero, at_zero, e.div(y, e.select(zero, 1.0, x)))
+
+
+def is_complex(x: Any) -> bool:
+    return type_of(x).dtype.kind == "c"
 
 
 def no_derivative(name: str, operand: str) -> Callable:
@@ -51,28 +58,162 @@ def no_derivative(name: str, operand: str) -> Callable:
     return refuse
 
 
-def over(x: Any, y: Any, at_zero: float) -> Any:
-    """y / x, and its limit where x is 0."""
-    zero = e.eq(x, 0.0)
-    return e.select(zero, at_zero, e.div(y, e.select(zero, 1.0, x)))
+# The normal distribution: exp(-x**2), and the erfc family that scales it away.
 
 
-def digamma_difference(o: Any, a: Any, b: Any) -> Any:
-    return e.mul(o, e.sub(e.digamma(a), e.digamma(b)))
+def exp_minus_square(x: Any) -> Any:
+    """exp(-x**2): the square's rounding is kept, which at x = 20 is 200 units in the last place."""
+    if x.dtype.kind == "c":
+        return np.exp(-x * x)
+    if x.dtype.itemsize < 8:
+        return np.exp(-np.square(x, dtype=np.float64)).astype(x.dtype)
+    x = np.minimum(np.abs(x), 64.0)
+    high = np.rint(x * 2.0**20) * 2.0**-20  # its square is exact
+    low = (x - high) * (x + high)
+    return np.exp(-high * high) * (1 - low * (1 - low * (0.5 - low / 6)))
 
 
-def ellipk_slope(m: Any, k: Any) -> Any:
-    whole = e.sub(e.div(e.ellipe(m), e.sub(1.0, m)), k)
-    return over(m, e.mul(0.5, whole), math.pi / 8)
+GAUSSIAN = Row("gaussian", exp_minus_square, (lambda x, o: e.mul(-2.0, e.mul(x, o)),))
 
 
-def boxcox_slope(logarithm: Any, l: Any) -> Any:
-    """The derivative of (exp(l log) - 1) / l by l."""
-    zero = e.eq(l, 0.0)
-    safe = e.select(zero, 1.0, l)
-    z = e.mul(safe, logarithm)
-    whole = e.div(e.add(e.mul(e.exp(z), e.sub(z, 1.0)), 1.0), e.mul(safe, safe))
-    return e.select(zero, e.mul(0.5, e.square(logarithm)), whole)
+def normal_density(x: Any) -> Any:
+    return e.mul(1 / ROOT_2PI, e.square(e.gaussian(e.mul(0.5, x))))
+
+
+def erfcx_slope(x: Any, o: Any) -> Any:
+    """2 x erfcx(x) - 2/sqrt(pi); for larger x from the continued fraction of erfcx, which has no difference."""
+    near = e.sub(e.mul(2.0, e.mul(x, o)), 2 / ROOT_PI)
+    if is_complex(x):
+        return near
+    far = e.gt(x, 3.0)
+    y = e.select(far, x, 3.0)
+    t = y
+    for n in range(40, 1, -1):
+        t = e.add(y, e.div(n / 2, t))
+    t = e.div(0.5, t)
+    return e.select(far, e.mul(-2 / ROOT_PI, e.div(t, e.add(y, t))), near)
+
+
+def inverse_erf_slope(tail: Any, o: Any) -> Any:
+    """sqrt(pi)/2 exp(o**2), from erfc(|o|), which o's rounding does not touch."""
+    return e.mul(ROOT_PI / 2, e.div(e.erfcx(e.abs(o)), tail))
+
+
+def log_ndtr_slope(x: Any, o: Any) -> Any:
+    if is_complex(x):
+        return e.mul(1 / ROOT_2PI, e.exp(e.sub(e.mul(-0.5, e.square(x)), o)))
+    low = e.lt(x, 0.0)
+    left = e.div(2 / ROOT_2PI, e.erfcx(e.mul(-math.sqrt(0.5), e.select(low, x, 0.0))))
+    right = e.select(low, 0.0, x)
+    return e.select(low, left, e.div(normal_density(right), e.ndtr(right)))
+
+
+def ndtri_slope(tail: Any, o: Any) -> Any:
+    return e.mul(ROOT_2PI / 2, e.div(e.erfcx(e.mul(math.sqrt(0.5), e.abs(o))), tail))
+
+
+def ndtri_exp_slope(x: Any, o: Any) -> Any:
+    scaled = e.mul(ROOT_2PI / 2, e.erfcx(e.mul(math.sqrt(0.5), e.abs(o))))
+    low = e.lt(o, 0.0)
+    upper = e.select(low, -1.0, x)
+    return e.select(low, scaled, e.mul(scaled, e.div(e.exp(upper), e.neg(e.expm1(upper)))))
+
+
+# The gamma family.
+
+
+def trigamma(x: Any) -> Any:
+    """The derivative of digamma, by reflection, recurrence and its asymptotic series at x + 10."""
+    left = e.lt(x, 0.5)
+    y = e.select(left, e.sub(1.0, x), x)
+    z = e.reciprocal(e.add(y, 10.0))
+    square = e.mul(z, z)
+    near = total(e.square(e.reciprocal(e.add(y, float(k)))) for k in range(10))
+    tail = e.add(z, e.add(e.mul(0.5, square), e.mul(e.mul(square, z), polynomial(BERNOULLI, square))))
+    right = e.add(near, tail)
+    # trigamma(x) + trigamma(1 - x) = (pi / sin(pi x))**2, whose period is 1.
+    inside = e.select(left, x, 0.25)
+    sine = e.sin(e.mul(math.pi, e.sub(inside, e.rint(inside))))
+    return e.select(left, e.sub(e.square(e.div(math.pi, sine)), right), right)
+
+
+def digamma_rise(a: Any, b: Any) -> Any:
+    """digamma(a + b) - digamma(a), a sum of terms of one sign where a and a + b are positive.
+
+    Ten terms of the recurrence, then the difference of the asymptotic series with b taken out.
+    """
+    c = e.add(a, b)
+    plain = e.sub(e.digamma(c), e.digamma(a))
+    if is_complex(c):
+        return plain
+    positive = e.logical_and(e.gt(a, 0.0), e.gt(c, 0.0))
+    a, b, c = e.select(positive, a, 1.0), e.select(positive, b, 1.0), e.select(positive, c, 2.0)
+    near = total(e.div(e.div(b, e.add(a, float(k))), e.add(c, float(k))) for k in range(10))
+    u, v = e.reciprocal(e.add(a, 10.0)), e.reciprocal(e.add(c, 10.0))
+    step = e.mul(e.mul(b, u), v)  # u - v
+    uu, vv = e.square(u), e.square(v)
+    powers, last, terms = 1.0, 1.0, []  # (uu**n - vv**n) / (uu - vv)
+    for n, bernoulli in enumerate(BERNOULLI, 1):
+        terms.append(e.mul(bernoulli / (2 * n), powers))
+        last = e.mul(vv, last)
+        powers = e.add(e.mul(uu, powers), last)
+    series = e.mul(e.mul(step, e.add(u, v)), total(reversed(terms)))
+    far = e.add(e.log1p(e.mul(b, u)), e.add(e.mul(0.5, step), series))
+    return e.select(positive, e.add(near, far), plain)
+
+
+def minus_digamma_rise(o: Any, a: Any, b: Any) -> Any:
+    return e.neg(e.mul(o, digamma_rise(a, b)))
+
+
+def rgamma_slope(x: Any, o: Any) -> Any:
+    """-digamma/gamma; at a pole, n = -x, where gamma is infinite, (-1)**n n!."""
+    if is_complex(x):
+        return e.neg(e.mul(o, e.digamma(x)))
+    pole = e.logical_and(e.le(x, 0.0), e.eq(x, e.floor(x)))
+    n = e.select(pole, e.neg(x), 0.0)
+    at_pole = e.mul(e.sub(1.0, e.mul(2.0, e.mod(n, 2.0))), e.gamma(e.add(n, 1.0)))
+    return e.select(pole, at_pole, e.neg(e.mul(o, e.digamma(e.select(pole, 1.0, x)))))
+
+
+STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+
+
+def gamma_density(a: Any, x: Any) -> Any:
+    """x**(a-1) exp(-x) / gamma(a): as it stands for small a; from C. Loader's saddle point for large."""
+    large = e.gt(a, 20.0)
+    small = e.select(large, 1.0, a)
+    half = e.exp(e.mul(-0.5, x))
+    direct = e.div(e.mul(e.mul(half, e.pow(x, e.sub(small, 1.0))), half), e.gamma(small))
+    a = e.select(large, a, 21.0)
+    y = e.select(e.logical_and(large, e.gt(x, 0.0)), x, 21.0)
+    t = e.div(e.sub(y, a), a)
+    v = e.div(t, e.add(2.0, t))  # t - log1p(t) = t v - 2 (v**3/3 + v**5/5 + ...)
+    close = e.lt(e.abs(t), 0.5)
+    s = e.select(close, v, 0.0)
+    odd = polynomial([1 / (2 * k + 3) for k in range(17)], e.square(s))
+    gap = e.sub(e.mul(t, s), e.mul(2.0, e.mul(e.mul(e.square(s), s), odd)))
+    gap = e.select(close, gap, e.sub(t, e.log1p(e.select(close, 0.0, t))))
+    inverse = e.reciprocal(a)
+    correction = e.mul(inverse, polynomial(STIRLING, e.square(inverse)))
+    saddle = e.exp(e.neg(e.add(e.mul(a, gap), correction)))
+    saddle = e.mul(e.mul(e.sqrt(a), e.div(1 / ROOT_2PI, y)), saddle)
+    return e.select(large, e.select(e.gt(x, 0.0), saddle, 0.0), direct)
+
+
+def beta_density(a: Any, b: Any, x: Any) -> Any:
+    """x**(a-1) (1-x)**(b-1) / beta(a, b), by logarithms where the powers would underflow."""
+    large = e.gt(e.add(a, b), 500.0)
+    logs = e.sub(e.add(e.xlogy(e.sub(a, 1.0), x), e.xlog1py(e.sub(b, 1.0), e.neg(x))), e.betaln(a, b))
+    a, b = e.select(large, 1.0, a), e.select(large, 1.0, b)
+    low = e.lt(x, 0.5)  # where 1 - x is rounded
+    right = e.exp(e.xlog1py(e.sub(b, 1.0), e.neg(e.select(low, x, 0.5))))
+    right = e.select(low, right, e.pow(e.sub(1.0, e.select(low, 0.5, x)), e.sub(b, 1.0)))
+    direct = e.div(e.mul(e.pow(x, e.sub(a, 1.0)), right), e.beta(a, b))
+    return e.select(large, e.exp(e.select(large, logs, 0.0)), direct)
+
+
+# Bessel functions.
 
 
 def bessel(name: str, first: float, second: float, extra: Callable | None = None) -> Callable:
@@ -86,51 +227,120 @@ def bessel(name: str, first: float, second: float, extra: Callable | None = None
     return by_z
 
 
-def gamma_density(a: Any, x: Any) -> Any:
-    return e.exp(e.sub(e.xlogy(e.sub(a, 1.0), x), e.add(x, e.gammaln(a))))
+def ive_scale(z: Any, o: Any) -> Any:
+    """What exp(-|Re z|) adds to the derivative of ive by a real z."""
+    if is_complex(z):
+        raise TypeError(
+            "scipy.special.ive is scaled by the real part, and has no complex derivative: write iv(v, z) * exp(-abs(z.real))"
+        )
+    return e.neg(e.mul(e.sign(z), o))
 
 
-def beta_density(a: Any, b: Any, x: Any) -> Any:
-    return e.exp(e.sub(e.add(e.xlogy(e.sub(a, 1.0), x), e.xlog1py(e.sub(b, 1.0), e.neg(x))), e.betaln(a, b)))
+def hankel_terms(v: int) -> list[float]:
+    """Coefficients of 1/x in the asymptotic series of sqrt(2 x / pi) exp(x) K_v(x)."""
+    terms = [1.0]
+    for k in range(1, 32):
+        terms.append(terms[-1] * (4 * v * v - (2 * k - 1) ** 2) / (8 * k))
+    return terms
+
+
+RISE = [one - zero for zero, one in zip(hankel_terms(0), hankel_terms(1), strict=True)]
+
+
+def scaled_difference(x: Any, near: Any, sign: int) -> Any:
+    """i0e - i1e (sign -1) or k1e - k0e (sign 1) for x > 0: `near` loses digits as x grows."""
+    far = e.gt(x, 25.0)
+    z = e.reciprocal(e.select(far, x, 25.0))
+    terms = [c * (sign**k) * sign for k, c in enumerate(RISE)]
+    scale = e.sqrt(e.mul(math.pi / 2 if sign > 0 else 1 / (2 * math.pi), z))
+    return e.select(far, e.mul(scale, polynomial(terms, z)), near)
+
+
+def i0e_slope(x: Any, o: Any) -> Any:
+    a = e.abs(x)
+    return e.neg(e.mul(e.sign(x), scaled_difference(a, e.sub(o, e.i1e(a)), -1)))
+
+
+def i1e_slope(x: Any, o: Any) -> Any:
+    a, size = e.abs(x), e.abs(o)
+    near = e.sub(e.mul(0.5, e.add(e.i0e(a), e.ive(2.0, a))), e.mul(e.abs(e.sign(x)), size))
+    far = e.gt(a, 25.0)
+    safe = e.select(far, a, 25.0)
+    tail = e.sub(scaled_difference(safe, 0.0, -1), e.div(size, safe))
+    return e.select(far, tail, near)
+
+
+def k0e_slope(x: Any, o: Any) -> Any:
+    return e.neg(scaled_difference(x, e.sub(e.k1e(x), o), 1))
+
+
+# Others.
+
+
+def exprel_slope(x: Any, o: Any) -> Any:
+    """(exp(x) - exprel(x)) / x; near 0 its series."""
+    near = e.lt(e.abs(x), 0.5)
+    series = polynomial([(n + 1) / math.factorial(n + 2) for n in range(15)], e.select(near, x, 0.0))
+    far = e.select(near, 1.0, x)
+    return e.select(near, series, e.div(e.sub(e.exp(far), o), far))
+
+
+def ellipk_slope(m: Any, k: Any) -> Any:
+    whole = e.sub(e.div(e.ellipe(m), e.sub(1.0, m)), k)
+    return over(m, e.mul(0.5, whole), math.pi / 8)
+
+
+def boxcox_slope(logarithm: Any, l: Any) -> Any:
+    """The derivative of (exp(l log) - 1) / l by l: log**2 times that of exprel at l log."""
+    z = e.mul(l, logarithm)
+    return e.mul(e.square(logarithm), exprel_slope(z, e.exprel(z)))
 
 
 def pseudo_root(d: Any, r: Any) -> Any:
-    return e.sqrt(e.add(1.0, e.square(e.div(r, d))))
+    return e.hypot(1.0, e.div(r, d))
+
+
+def pseudo_huber_by_d(d: Any, r: Any, o: Any) -> Any:
+    """2 d (root - 1) - r**2 / (d root), without its differences."""
+    s = pseudo_root(d, r)
+    low = e.sub(s, 1.0)
+    return e.div(e.mul(e.mul(d, low), e.sub(s, 1.0)), s)
 
 
 ONE = {  # of one argument: name -> derivative from (x, result)
-    "expit": lambda x, o: e.mul(o, e.sub(1.0, o)),
+    "expit": lambda x, o: e.mul(o, e.expit(e.neg(x))),
     "logit": lambda x, o: e.reciprocal(e.mul(x, e.sub(1.0, x))),
     "log_expit": lambda x, o: e.expit(e.neg(x)),
-    "erf": lambda x, o: e.mul(2 / ROOT_PI, e.exp(e.neg(e.square(x)))),
-    "erfc": lambda x, o: e.mul(-2 / ROOT_PI, e.exp(e.neg(e.square(x)))),
-    "erfcx": lambda x, o: e.sub(e.mul(2.0, e.mul(x, o)), 2 / ROOT_PI),
-    "erfi": lambda x, o: e.mul(2 / ROOT_PI, e.exp(e.square(x))),
-    "erfinv": lambda x, o: e.mul(ROOT_PI / 2, e.exp(e.square(o))),
-    "erfcinv": lambda x, o: e.mul(-ROOT_PI / 2, e.exp(e.square(o))),
+    "erf": lambda x, o: e.mul(2 / ROOT_PI, e.gaussian(x)),
+    "erfc": lambda x, o: e.mul(-2 / ROOT_PI, e.gaussian(x)),
+    "erfcx": erfcx_slope,
+    "erfi": lambda x, o: e.div(2 / ROOT_PI, e.gaussian(x)),
+    "erfinv": lambda x, o: inverse_erf_slope(e.sub(1.0, e.abs(x)), o),
+    "erfcinv": lambda x, o: e.neg(inverse_erf_slope(e.minimum(x, e.sub(2.0, x)), o)),
     "dawsn": lambda x, o: e.sub(1.0, e.mul(2.0, e.mul(x, o))),
-    "ndtr": lambda x, o: e.mul(1 / ROOT_2PI, e.exp(e.mul(-0.5, e.square(x)))),
-    "ndtri": lambda x, o: e.mul(ROOT_2PI, e.exp(e.mul(0.5, e.square(o)))),
-    "log_ndtr": lambda x, o: e.mul(1 / ROOT_2PI, e.exp(e.sub(e.mul(-0.5, e.square(x)), o))),
-    "ndtri_exp": lambda x, o: e.mul(ROOT_2PI, e.exp(e.add(x, e.mul(0.5, e.square(o))))),
+    "ndtr": lambda x, o: normal_density(x),
+    "ndtri": lambda x, o: ndtri_slope(e.minimum(x, e.sub(1.0, x)), o),
+    "log_ndtr": log_ndtr_slope,
+    "ndtri_exp": ndtri_exp_slope,
     "gammaln": lambda x, o: e.digamma(x),
     "loggamma": lambda x, o: e.digamma(x),
     "gamma": lambda x, o: e.mul(o, e.digamma(x)),
-    "rgamma": lambda x, o: e.neg(e.mul(o, e.digamma(x))),
+    "rgamma": rgamma_slope,
     "digamma": lambda x, o: trigamma(x),
+    "riemann_zeta": no_derivative("zeta", "x"),
     "j0": lambda x, o: e.neg(e.j1(x)),
-    "j1": lambda x, o: e.sub(e.j0(x), over(x, o, 0.5)),
+    "j1": lambda x, o: e.mul(0.5, e.sub(e.j0(x), e.jv(2.0, x))),
     "y0": lambda x, o: e.neg(e.y1(x)),
     "y1": lambda x, o: e.sub(e.y0(x), e.div(o, x)),
     "i0": lambda x, o: e.i1(x),
-    "i1": lambda x, o: e.sub(e.i0(x), over(x, o, 0.5)),
-    "i0e": lambda x, o: e.sub(e.i1e(x), e.mul(e.sign(x), o)),
-    "i1e": lambda x, o: e.sub(e.sub(e.i0e(x), over(x, o, 0.5)), e.mul(e.sign(x), o)),
+    "i1": lambda x, o: e.mul(0.5, e.add(e.i0(x), e.iv(2.0, x))),
+    "i0e": i0e_slope,
+    "i1e": i1e_slope,
     "k0": lambda x, o: e.neg(e.k1(x)),
     "k1": lambda x, o: e.neg(e.add(e.k0(x), e.div(o, x))),
-    "k0e": lambda x, o: e.sub(o, e.k1e(x)),
-    "k1e": lambda x, o: e.sub(e.sub(o, e.div(o, x)), e.k0e(x)),
-    "exprel": lambda x, o: over(x, e.sub(e.exp(x), o), 0.5),
+    "k0e": k0e_slope,
+    "k1e": lambda x, o: e.neg(e.sub(e.div(o, x), scaled_difference(x, e.sub(o, e.k0e(x)), 1))),
+    "exprel": exprel_slope,
     "entr": lambda x, o: e.neg(e.add(e.log(x), 1.0)),
     "exp10": lambda x, o: e.mul(math.log(10), o),
     "cosm1": lambda x, o: e.neg(e.sin(x)),
@@ -142,36 +352,30 @@ ONE = {  # of one argument: name -> derivative from (x, result)
     "cosdg": lambda x, o: e.mul(-math.pi / 180, e.sindg(x)),
     "tandg": lambda x, o: e.mul(math.pi / 180, e.add(1.0, e.square(o))),
     "gammasgn": None,
-}  # fmt: skip
+}
 
 TWO = {  # of two: a derivative by each
-    "xlogy": (lambda x, y, o: e.log(y), lambda x, y, o: e.div(x, y)),
-    "xlog1py": (lambda x, y, o: e.log1p(y), lambda x, y, o: e.div(x, e.add(1.0, y))),
-    "rel_entr": (lambda x, y, o: e.add(e.log(e.div(x, y)), 1.0), lambda x, y, o: e.neg(e.div(x, y))),
+    "xlogy": (lambda x, y, o: e.log(y), lambda x, y, o: quotient(x, y)),
+    "xlog1py": (lambda x, y, o: e.log1p(y), lambda x, y, o: quotient(x, e.add(1.0, y))),
+    "rel_entr": (lambda x, y, o: e.add(e.log(e.div(x, y)), 1.0), lambda x, y, o: e.neg(quotient(x, y))),
     "kl_div": (lambda x, y, o: e.log(e.div(x, y)), lambda x, y, o: e.sub(1.0, e.div(x, y))),
-    "beta": (
-        lambda a, b, o: digamma_difference(o, a, e.add(a, b)),
-        lambda a, b, o: digamma_difference(o, b, e.add(a, b)),
-    ),
-    "betaln": (
-        lambda a, b, o: e.sub(e.digamma(a), e.digamma(e.add(a, b))),
-        lambda a, b, o: e.sub(e.digamma(b), e.digamma(e.add(a, b))),
-    ),
+    "beta": (lambda a, b, o: minus_digamma_rise(o, a, b), lambda a, b, o: minus_digamma_rise(o, b, a)),
+    "betaln": (lambda a, b, o: e.neg(digamma_rise(a, b)), lambda a, b, o: e.neg(digamma_rise(b, a))),
     "boxcox": (lambda x, l, o: e.pow(x, e.sub(l, 1.0)), lambda x, l, o: boxcox_slope(e.log(x), l)),
     "boxcox1p": (
         lambda x, l, o: e.pow(e.add(1.0, x), e.sub(l, 1.0)),
         lambda x, l, o: boxcox_slope(e.log1p(x), l),
     ),
     "inv_boxcox": (lambda y, l, o: e.pow(o, e.sub(1.0, l)), no_derivative("inv_boxcox", "lmbda")),
-    "inv_boxcox1p": (lambda y, l, o: e.pow(e.add(o, 1.0), e.sub(1.0, l)), no_derivative("inv_boxcox1p", "lmbda")),
+    "inv_boxcox1p": (
+        lambda y, l, o: e.pow(e.add(o, 1.0), e.sub(1.0, l)),
+        no_derivative("inv_boxcox1p", "lmbda"),
+    ),
     "huber": (
         lambda d, r, o: e.maximum(e.sub(e.abs(r), d), 0.0),
         lambda d, r, o: e.maximum(e.minimum(r, d), e.neg(d)),
     ),
-    "pseudo_huber": (
-        lambda d, r, o: e.sub(e.mul(e.mul(2.0, d), e.sub(pseudo_root(d, r), 1.0)), e.div(e.square(r), e.mul(d, pseudo_root(d, r)))),
-        lambda d, r, o: e.div(r, pseudo_root(d, r)),
-    ),
+    "pseudo_huber": (pseudo_huber_by_d, lambda d, r, o: e.div(r, pseudo_root(d, r))),
     "gammainc": (no_derivative("gammainc", "a"), lambda a, x, o: gamma_density(a, x)),
     "gammaincc": (no_derivative("gammaincc", "a"), lambda a, x, o: e.neg(gamma_density(a, x))),
     "zeta": (no_derivative("zeta", "x"), lambda s, q, o: e.neg(e.mul(s, e.zeta(e.add(s, 1.0), q)))),
@@ -179,17 +383,17 @@ TWO = {  # of two: a derivative by each
     "yv": (no_derivative("yv", "v"), bessel("yv", 1.0, -1.0)),
     "iv": (no_derivative("iv", "v"), bessel("iv", 1.0, 1.0)),
     "kv": (no_derivative("kv", "v"), bessel("kv", -1.0, -1.0)),
-    "ive": (no_derivative("ive", "v"), bessel("ive", 1.0, 1.0, lambda z, o: e.neg(e.mul(e.sign(z), o)))),
+    "ive": (no_derivative("ive", "v"), bessel("ive", 1.0, 1.0, ive_scale)),
     "kve": (no_derivative("kve", "v"), bessel("kve", -1.0, -1.0, lambda z, o: o)),
     "binom": (
-        lambda n, k, o: digamma_difference(o, e.add(n, 1.0), e.add(e.sub(n, k), 1.0)),
-        lambda n, k, o: digamma_difference(o, e.add(e.sub(n, k), 1.0), e.add(k, 1.0)),
+        lambda n, k, o: e.mul(o, digamma_rise(e.add(e.sub(n, k), 1.0), k)),
+        lambda n, k, o: e.mul(o, digamma_rise(e.add(k, 1.0), e.sub(n, e.mul(2.0, k)))),
     ),
     "poch": (
-        lambda a, m, o: digamma_difference(o, e.add(a, m), a),
+        lambda a, m, o: e.mul(o, digamma_rise(a, m)),
         lambda a, m, o: e.mul(o, e.digamma(e.add(a, m))),
     ),
-}  # fmt: skip
+}
 
 THREE = {
     "betainc": (
@@ -204,11 +408,17 @@ THREE = {
     ),
 }
 
-# SciPy's names for rows that NumPy's functions have already.
+# SciPy's names for rows that NumPy's functions have already, and for those of its ufuncs that are private.
 SAME = {"log1p": "log1p", "expm1": "expm1", "cbrt": "cbrt", "exp2": "exp2", "round": "rint", "psi": "digamma"}
+PRIVATE = {"zeta": "_zeta", "riemann_zeta": "_riemann_zeta"}  # scipy.special.zeta calls one or the other
 
-# Compositions for compiled code, where SciPy exports no routine of float64.
-HOST = {"zeta", "binom"}
+HOST = {"zeta", "riemann_zeta", "binom"}  # SciPy exports no routine of float64
+
+
+def quotient(x: Any, y: Any) -> Any:
+    """x / y, and 0 where x is 0: the derivative by y of a function that is 0 there for every y."""
+    zero = e.eq(x, 0.0)
+    return e.select(zero, 0.0, e.div(x, e.select(zero, 1.0, y)))
 
 
 @functools.lru_cache(None)
@@ -219,10 +429,12 @@ def load() -> dict:
     found = {}
     rows = {name: None if f is None else (f,) for name, f in ONE.items()} | TWO | THREE
     for name, partials in rows.items():
-        ufunc = getattr(scipy.special, name, None)
+        home = scipy.special._ufuncs if name in PRIVATE else scipy.special
+        ufunc = getattr(home, PRIVATE.get(name, name), None)
         if isinstance(ufunc, np.ufunc) and name not in TABLE:
             native = f"host:{name}" if name in HOST else f"special:{name}"
             TABLE[name] = Row(name, ufunc, partials, native=native)
             found[ufunc] = name
+    TABLE["gaussian"] = GAUSSIAN
     found |= {getattr(scipy.special, name): row for name, row in SAME.items() if hasattr(scipy.special, name)}
     return found

@@ -1,0 +1,141 @@
+"""Branches as a user writes them: cond and switch.
+
+Outside traces and maps the branch that the index names simply runs.  Inside, every branch is traced
+over the same operands, and the choice is one operation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rune.arguments import array_leaves, callable_, raws, type_or_none
+from rune.constructs.cond import cond_
+from rune.level import Value, apply, staging
+from rune.primitives import indexing
+from rune.primitives.map import cast
+from rune.primitives.primitive import zeros
+from rune.primitives.scalar import e
+from rune.program import Program, Type, Var, type_of
+from rune.structure import Tree, describe
+from rune.totals import Total, arrive
+from rune.trace import record, run
+from rune.value import box
+
+__all__ = ["cond", "switch"]
+
+
+def cond(pred, on_true, on_false, *args):
+    name = "rune.cond"
+    callable_(name, on_true)
+    callable_(name, on_false)
+    p = raws([pred])[0]
+    t = type_or_none(p)
+    if t is None or t.shape:
+        raise TypeError(
+            f"{name}: the predicate must be one boolean, got {describe(pred) if t is None else t}"
+        )
+    index = cast(e.ne(p, 0) if t.dtype != bool else p, np.int64)
+    return chosen(name, index, [("on_false", on_false), ("on_true", on_true)], args)
+
+
+def switch(index, branches, *args):
+    name = "rune.switch"
+    if not isinstance(branches, (list, tuple)) or not branches:
+        raise TypeError(f"{name}: branches must be a list of functions, got {describe(branches)}")
+    for f in branches:
+        callable_(name, f)
+    k = raws([index])[0]
+    t = type_or_none(k)
+    if t is None or t.shape or t.dtype.kind not in "iu":
+        raise TypeError(f"{name}: the index must be one integer, got {describe(index) if t is None else t}")
+    within = indexing.gather(np.arange(len(branches)), [np.int64(k) if type(k) is int else cast(k, np.int64)])
+    return chosen(name, within, [(f"branches[{j}]", f) for j, f in enumerate(branches)], args)
+
+
+def chosen(name: str, index: Any, branches: list, args: tuple) -> Any:
+    if not isinstance(index, Value) and not staging():
+        found, tree = array_leaves(name, args)
+        return branches[int(index)][1](*tree.build([read_only(x) for x in found]))
+    found, tree = array_leaves(name, args)
+    dynamic = [type_or_none(x) is not None for x in raws(found)]
+    values = [x for x, d in zip(raws(found), dynamic, strict=True) if d]
+    outs_tree: list[Tree] = []
+    totals: list[list] = []
+    traces = []
+    for label, f in branches:
+
+        def flat(inputs, f=f):
+            given = iter(inputs)
+            inside = tree.build([box(next(given)) if d else x for x, d in zip(found, dynamic, strict=True)])
+            leaves, out = array_leaves(name, f(*inside))
+            outs_tree.append(out)
+            return raws(leaves)
+
+        own: list = []
+        traces.append((label, *record(name, [type_of(x) for x in values], flat, own)))
+        totals.append(own)
+    together = list(dict.fromkeys(total for own in totals for total in own))
+    traces = with_totals(traces, totals, together)
+    programs, captures = agreed(name, traces, outs_tree, len(values))
+    operands = [index, *values, *captures]
+    outs = apply(cond_, operands, {"branch": programs})
+    n = outs_tree[0].size
+    arrive(list(zip(together, outs[n:], strict=True)))
+    return outs_tree[0].build([box(x) for x in outs[:n]])
+
+
+def read_only(x: Any) -> Any:
+    if isinstance(x, np.ndarray):
+        x = x.view()
+        x.flags.writeable = False
+    return x
+
+
+def agreed(name: str, traces: list, trees: list[Tree], n: int) -> tuple[tuple[Program, ...], list[Value]]:
+    """The branches over one list of operands, with results of one structure and one list of types."""
+    first_label, first, _ = traces[0]
+    captures = list({id(x): x for _, _, found in traces for x in found}.values())
+    types = [list(p.output_types) for _, p, _ in traces]
+    for (label, program, _), tree in zip(traces, trees, strict=True):
+        if tree != trees[0]:
+            raise ValueError(f"{name}: the results of {label} and {first_label} have different structures")
+        for path, t, u in zip(tree.paths(), program.output_types, first.output_types, strict=False):
+            if t.shape != u.shape or (t.dtype != u.dtype and not (t.weak or u.weak)):
+                where = f"{name}: {path}: " if path else f"{name}: "
+                raise ValueError(f"{where}{t} from {label}, {u} from {first_label}")
+    common = []
+    for column in zip(*types, strict=True):
+        strong = [t.dtype for t in column if not t.weak]
+        common.append(np.result_type(*strong) if strong else column[0].dtype)
+    programs = []
+    for _, program, own in traces:
+        place = {id(x): v for x, v in zip(own, program.inputs[n:], strict=True)}
+        inputs = [*program.inputs[:n], *(place.get(id(x)) or Var(x.type) for x in captures)]
+        program = program.rearranged(inputs, program.outputs)
+        if [t.dtype for t in program.output_types] != common or any(t.weak for t in program.output_types):
+            f = lambda xs, p=program: [cast(y, d) for y, d in zip(run(p, xs), common, strict=True)]
+            program, _ = record(name, program.input_types, f)
+        programs.append(program)
+    return tuple(programs), captures
+
+
+def with_totals(traces: list, totals: list[list[Total]], together: list[Total]) -> list:
+    """The branches with the additions of all of them as results, zeros from one that adds nothing."""
+    types: dict[Total, Type] = {}
+    for (_, program, _), own in zip(traces, totals, strict=True):
+        types.update(zip(own, program.output_types[len(program.outputs) - len(own) :], strict=True))
+    found = []
+    for (label, program, captures), own in zip(traces, totals, strict=True):
+        if own != together:
+
+            def f(inputs, program=program, own=own):
+                outs = run(program, inputs)
+                n = len(outs) - len(own)
+                given = dict(zip(own, outs[n:], strict=True))
+                return [*outs[:n], *(given.get(total, zeros(types[total])) for total in together)]
+
+            program, _ = record(program.name, program.input_types, f)
+        found.append((label, program, captures))
+    return found
