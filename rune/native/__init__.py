@@ -6,6 +6,21 @@ knows a transformation or a primitive.  LLVM and SciPy are imported when somethi
 
 from __future__ import annotations
 
-from .executable import Executable, compile, layout_of
+from typing import Any
 
-__all__ = ["Executable", "compile", "layout_of"]
+__all__ = ["compile", "layout_of"]
+
+
+def layout_of(array: Any) -> str | None:
+    """ "C", "S" (strides read at run time), or None where the array must be copied first."""
+    flags = array.flags
+    if not (flags.aligned and array.dtype.isnative):
+        return None
+    return "C" if flags.c_contiguous else "S"
+
+
+def compile(block: Any, layouts: Any, name: str = "main") -> Any:
+    """An executable for a block, for one layout of each input."""
+    from .executable import compile
+
+    return compile(block, layouts, name)

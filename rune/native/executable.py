@@ -24,14 +24,6 @@ DATA, STRIDES = 16, 40  # bytes into NumPy's array object (its C API fixes them)
 KEEP = 64 << 20  # workspaces up to this many bytes in all are kept between calls
 
 
-def layout_of(array) -> str | None:
-    """ "C", "S" (strides read at run time), or None where the array must be copied first."""
-    flags = array.flags
-    if not (flags.aligned and array.dtype.isnative):
-        return None
-    return "C" if flags.c_contiguous else "S"
-
-
 def compile(block, layouts, name: str = "main") -> Executable:
     """Native code for a block, for one layout ("C" or "S") of each input."""
     with jit.LOCK:

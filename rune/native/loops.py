@@ -80,7 +80,7 @@ def emit(e, form, inputs, targets) -> None:
             r = t
             if form.reverse:
                 r = value_index(fn, limit, length) - 1 - t if form.counted else (length - 1) - t
-            unit.steps.append(r)
+            unit.steps.append((r, fn, fn.top))
             sources = dict(carried)
             for k, (v, x) in enumerate(zip(step.inputs[n:], inputs[n:], strict=True)):
                 s = e.source(x)

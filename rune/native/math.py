@@ -802,6 +802,28 @@ for _op, _symbol in LIBM.items():
     ROWS[_op, "f"] = functools.partial(lambda symbol, fn, *a: libm(fn, symbol, *a), _symbol)
 
 
+@row("gaussian", "f")
+def _(fn, a):
+    """exp(-x**2) with the square's rounding, as `rune.primitives.special.exp_minus_square`."""
+    if a.kind != "f8":
+        wide = cast(fn, a, "f8")
+        return cast(fn, libm(fn, "exp", I(fn, "fneg", I(fn, "fmul", wide, wide))), a.kind)
+    x = C(fn, "fabs", a)
+    x = select(fn, cmp(fn, "ogt", x, num(64.0, x)), num(64.0, x), x)
+    high = I(fn, "fmul", C(fn, "rint", I(fn, "fmul", x, num(2.0**20, x))), num(2.0**-20, x))
+    low = I(fn, "fmul", I(fn, "fsub", x, high), I(fn, "fadd", x, high))
+    near = libm(fn, "exp", I(fn, "fneg", I(fn, "fmul", high, high)))
+    tail = num(1 / 6, x)
+    for c in (0.5, 1.0, 1.0):
+        tail = I(fn, "fsub", num(c, x), I(fn, "fmul", low, tail))
+    return I(fn, "fmul", near, tail)
+
+
+@row("gaussian", "c")
+def _(fn, a):
+    return libm_complex(fn, "cexp", ROWS["neg", "c"](fn, ROWS["mul", "c"](fn, a, a)))
+
+
 def next_half(fn, a: Value, b: Value) -> Value:
     """nextafter of float16, on the bits."""
     bits = fn.put(f"bitcast half {fn.name_of(a)} to i16", "i2", a)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from rune.program import Literal
 
 from . import math, nest
@@ -26,7 +28,7 @@ def destination(e, form, stage) -> Buffer:
         e.mutable.add(v)
         if target in e.owned:
             e.owned[v] = e.owned.pop(target)
-        return s
+        return copy.copy(s)  # another source: elements that were read before the write are not its own
     b = e.storage(v)
     e.fill(b, s)
     return b

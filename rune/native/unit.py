@@ -109,7 +109,7 @@ class Unit:
         self.atoms = 0
         self.kernels = 0
         self.fn: Function | None = None
-        self.steps: list = []  # the counters of the loops around, outermost first
+        self.steps: list = []  # (counter, function, scope) of the loops around, outermost first
         self.checks: list = []  # what makes the exception of each check
         self.externs_pointer = self.status = self.workspace_pointer = None
         self.report = None
@@ -286,7 +286,8 @@ class Unit:
         def details():
             word(4, site)
             # what does not depend on a loop is checked before it, where the loop has no step yet
-            steps = [s for s in self.steps if fn.depth_of_index((s,)) < len(fn.scopes)][: STATUS - STEPS]
+            around = [s for s, owner, scope in self.steps if owner is not fn or scope in fn.scopes]
+            steps = around[: STATUS - STEPS]
             word(5, len(steps))
             for k, step in enumerate(steps):
                 word(STEPS + k, fn.name_of(fn.index(step)))
