@@ -15,8 +15,8 @@ from bench.worker import one_round, peak_bytes
 ROOT = Path(__file__).parent.parent
 TINY = {
     "running_sum_gradient": lambda data: (data[0][:50],),
-    "lorenz": lambda data: (*data[:2], 20),
-    "lorenz_gradient": lambda data: (*data[:2], 20),
+    "lorenz": lambda data: (*data[:2], 20, data[3]),
+    "lorenz_gradient": lambda data: (*data[:2], 20, data[3]),
     "pair_potential_gradient": lambda data: (data[0][:7],),
     "small_call": lambda data: data,
 }
