@@ -45,6 +45,11 @@ def over(x: Any, y: Any, at_zero: float) -> Any:
     return e.select(zero, at_zero, e.div(y, e.select(zero, 1.0, x)))
 
 
+def quotient(x: Any, y: Any) -> Any:
+    """x / y, 0 where both are 0: of functions that are 0 at x = 0 whatever y."""
+    return e.div(x, e.select(e.logical_and(e.eq(x, 0.0), e.eq(y, 0.0)), 1.0, y))
+
+
 def is_complex(x: Any) -> bool:
     return type_of(x).dtype.kind == "c"
 
@@ -413,12 +418,6 @@ SAME = {"log1p": "log1p", "expm1": "expm1", "cbrt": "cbrt", "exp2": "exp2", "rou
 PRIVATE = {"zeta": "_zeta", "riemann_zeta": "_riemann_zeta"}  # scipy.special.zeta calls one or the other
 
 HOST = {"zeta", "riemann_zeta", "binom"}  # SciPy exports no routine of float64
-
-
-def quotient(x: Any, y: Any) -> Any:
-    """x / y, and 0 where x is 0: the derivative by y of a function that is 0 there for every y."""
-    zero = e.eq(x, 0.0)
-    return e.select(zero, 0.0, e.div(x, e.select(zero, 1.0, y)))
 
 
 @functools.lru_cache(None)
