@@ -2,8 +2,9 @@
 
 Every workload and peer has a process of its own (`bench.worker`), so that nothing one peer loads or
 leaves behind is felt by another.  The processes of one workload live side by side and take turns, a
-short round each, one at a time: a machine that slows down slows all of them, and ratios hold.  What is
-reported is the median over rounds.  Results are compared before any time is.
+short round each, one at a time: a machine that slows down slows all of them, and ratios hold.  A round
+gives the best of its calls, and what is reported is the median over rounds.  Results are compared before
+any time is.
 """
 
 from __future__ import annotations
