@@ -203,6 +203,8 @@ def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=Fa
     x = asarray(x)
     window = shape_to(window_shape)
     n = len(shape_of(x))
+    if not isinstance(x, Value):
+        return np.lib.stride_tricks.sliding_window_view(x, window_shape, axis)
     axes = axes_of(axis, n) if axis is None else tuple(axis_of(k, n) for k in shape_to(axis))
     if len(window) != len(axes):
         raise ValueError("Must provide matching length window_shape and axis")

@@ -337,18 +337,21 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
 # Parts of complex numbers
 
 
-@attribute("real", view=False)
+@attribute("real")
 @function("real")
 def real(x):
     x = asarray(x)
     return e.real(x) if dtype_of(x).kind == "c" else x
 
 
-@attribute("imag", view=False)
+@attribute("imag")
 @function("imag")
 def imag(x):
     x = asarray(x)
     return e.imag(x) if dtype_of(x).kind == "c" else e.mul(x, cast(0, dtype_of(x)))
+
+
+tables.parts |= {"real": lambda z, x: e.complex(x, e.imag(z)), "imag": lambda z, x: e.complex(e.real(z), x)}
 
 
 @function("angle")

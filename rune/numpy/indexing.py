@@ -375,8 +375,49 @@ def scatter_flat(target: Any, positions: np.ndarray, index: Any, seen: Any, v: A
         new = assigned(v, dtype_of(target), places.shape)
     if math.prod(shape_of(places)) == 0:
         return target
+    grid = None if isinstance(places, Value) else region(places, shape_of(target))
+    if grid is not None:
+        starts, steps, order, shape, reversed_ = grid
+        new = movement.flip(movement.reshape(movement.permute(new, order), shape), reversed_)
+        if shape == shape_of(target):
+            return new if isinstance(new, Value) and new.level is target.level else target.level.lift(new)
+        return movement.update(target, new, starts, steps)
     flat = scatter("set", flat, [places], new, checked=True)
     return movement.reshape(flat, shape_of(target))
+
+
+def region(places: np.ndarray, shape: tuple[int, ...]) -> tuple | None:
+    """The slices of an array of that shape that hold flat `places`, where slices do.
+
+    Gives starts, steps, the order of the axes of `places` by the axes they run along, the slices' shape,
+    and the axes they run along backwards.
+    """
+    coordinates = np.unravel_index(places, shape)
+    starts, steps, region_shape, order, backwards = [], [], [], [], []
+    for axis, c in enumerate(coordinates):
+        first = c[(0,) * c.ndim]
+        along = [k for k, n in enumerate(c.shape) if n > 1 and c[(0,) * k + (1,) + (0,) * (c.ndim - k - 1)] != first]
+        if len(along) > 1 or any(k in order for k in along):
+            return None
+        n, step = 1, 1
+        expected = first
+        if along:
+            (k,) = along
+            n = c.shape[k]
+            step = int(c[(0,) * k + (1,) + (0,) * (c.ndim - k - 1)] - first)
+            expected = first + step * np.arange(n).reshape([-1 if j == k else 1 for j in range(c.ndim)])
+            order.append(k)
+        if not np.array_equal(c, np.broadcast_to(expected, c.shape)):
+            return None
+        if step < 0:
+            backwards.append(axis)
+        starts.append(int(first + min(step, 0) * (n - 1)))
+        steps.append(abs(step))
+        region_shape.append(n)
+    if math.prod(region_shape) != places.size:
+        return None  # a place stands twice
+    rest = [k for k in range(places.ndim) if k not in order]
+    return tuple(starts), tuple(steps), (*rest, *order), tuple(region_shape), tuple(backwards)
 
 
 tables.getitem = getitem

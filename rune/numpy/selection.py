@@ -12,13 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import TracedValueError
+from rune.level import TracedValueError, Value
 from rune.numpy.arguments import dtype_of, operand, shape_of
 from rune.primitives import movement
+from rune.primitives.map import cast
 from rune.primitives.scalar import e
 from rune.value import tables, unbox
 
 __all__ = ["Selection"]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two masks are one: the same value, or what the same equation gave (traces share equations)."""
+    if a is b:
+        return True
+    if isinstance(a, Value) and isinstance(b, Value):
+        return a.level is b.level and any(hasattr(a, k) and same(getattr(a, k), getattr(b, k)) for k in ("var", "value"))
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.array_equal(a, b)
 
 
 class Selection(np.lib.mixins.NDArrayOperatorsMixin):
@@ -45,7 +55,7 @@ class Selection(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def belongs(self, mask: Any) -> None:
-        if self.mask is not mask:
+        if not same(self.mask, mask):
             raise self.refused("combined with what another mask selects")
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **keywords):
@@ -65,7 +75,7 @@ class Selection(np.lib.mixins.NDArrayOperatorsMixin):
         if out is not None:
             if out[0] is not self or not np.can_cast(dtype_of(result), self.dtype, "same_kind"):
                 raise self.refused("written to")
-            self.whole = e.select(True, result, self.whole) if dtype_of(result) != self.dtype else result
+            self.whole = cast(result, self.dtype)
             return self
         return Selection(result, self.mask)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rune.level import Value
 from rune.numpy.arguments import asarray, axes_of, dtype_of, integer, shape_of
 from rune.numpy.reductions import reduced, running
 from rune.numpy.shapes import size_of
@@ -30,6 +31,8 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
     n = len(shape_of(a))
     if n < 2:
         raise ValueError("diag requires an array of at least two dimensions")
+    if not isinstance(a, Value):
+        return np.diagonal(a, offset, axis1, axis2)
     i, j = axes_of((axis1, axis2), n)
     front = movement.permute(a, (i, j, *(k for k in range(n) if k not in (i, j))))
     out = gather(front, list(diagonal_positions(shape_of(front)[:2], integer(offset))))
