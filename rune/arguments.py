@@ -41,6 +41,8 @@ def callable_(name: str, f: Any) -> Callable:
 def refuse(name: str, path: str, x: Any) -> None:
     """Raise for arrays that are no plain numeric arrays."""
     where = f"{name}: {path}: " if path else f"{name}: "
+    if hasattr(type(x), "refused"):
+        raise x.refused("returned from a function")
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(
             f"{where}masked arrays have no derivative rules: pass x.filled(value) and the mask as two arrays"

@@ -9,36 +9,44 @@ derives from the program and never runs the Python again.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
+import logging
+import sys
 import threading
+import warnings
+import weakref
 from typing import Any
 
 import numpy as np
 
+from rune import native
 from rune.arguments import callable_, is_dynamic, leaf_type, refuse, unusual
 from rune.constructs.call import call
 from rune.level import Value, bind, opened, running, tracing
 from rune.program import Program, Stats
 from rune.structure import Tree, describe, flatten, static_key
-from rune.totals import arrive, open_totals
+from rune.totals import arrive, collecting, open_totals
 from rune.trace import Trace
 from rune.value import box, raw
 
 __all__ = ["Compiled", "Entry", "jit", "traced"]
 
 NAME = "rune.jit"
+logger = logging.getLogger("rune")
 
 
 class Entry:
     """What a key leads to: its program, and how its results are put together."""
 
-    __slots__ = ("captures", "program", "statics", "totals", "tree")
+    __slots__ = ("captures", "natives", "program", "statics", "totals", "tree")
 
     def __init__(self, program: Program, tree: Tree, statics: list, captures: list, totals: list):
         self.program = program
         self.tree = tree
         self.statics = statics  # per leaf of the result: (value,) where static, None where computed
         self.captures = captures
+        self.natives: dict = {}  # layouts -> the native call of the program
         self.totals = totals  # to which the last results of the program are added
 
     def apply(self, values: list) -> Any:
@@ -47,6 +55,22 @@ class Entry:
         if self.totals:
             arrive(list(zip(self.totals, outs, strict=True)))
         return self.tree.build([result(x) for x in leaves])
+
+
+def native_call(entry: Entry, values: list, python: Any) -> Any:
+    """The entry's program as a builtin for plain positional arguments, or None where only Python can."""
+    single = entry.tree.spec is None
+    flat = single or entry.tree == flatten((0.0,) * len(entry.statics))[1]
+    if entry.captures or entry.totals or not flat or any(s is not None for s in entry.statics):
+        return None
+    layouts = tuple("C" if type(x) is float else native.layout_of(x) for x in values)
+    executable = entry.program.compiled.get(layouts)
+    if executable is None:
+        return None
+    if layouts not in entry.natives:
+        numbers = tuple(k for k, x in enumerate(values) if type(x) is float)
+        entry.natives[layouts] = native.direct(executable, lambda *args: python()(*args), single, numbers)
+    return entry.natives[layouts]
 
 
 def result(x: Any) -> Any:
@@ -65,10 +89,10 @@ def traced(name: str, f: Any, leaves: list, tree: Tree, label: str, stats: Stats
         statics: list = []
         computed = []
         for x in found:
+            refuse(name, "", x)
             if leaf_type(x) is None or type(x) in (int, bool):
                 statics.append((x,))
             else:
-                refuse(name, "", x)
                 statics.append(None)
                 computed.append(raw(x))
         program = level.close([*computed, *level.additions.values()], label, stats)
@@ -87,13 +111,38 @@ class Compiled:
         self._pending: dict = {}
         self._lock = threading.Lock()
         self._stats = Stats()
+        self._retraces = Retraces(self._label)
+        self._direct: Any = None  # a native call for arguments like those of the last call
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
+        direct = self._direct
+        if direct is not None and not keywords and not collecting():
+            return direct(*args)
+        return self._call(*args, **keywords)
+
+    def _call(self, *args: Any, **keywords: Any) -> Any:
+        """The call by Python: right for every argument.  It leaves a native one for the next call like it."""
         entry, values = self._lookup(args, keywords)
-        return entry.apply(values)
+        result = entry.apply(values)
+        if not keywords and all(type(x) in (np.ndarray, float) for x in args):
+            self._direct = native_call(entry, values, weakref.WeakMethod(self._call))
+        return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    def __reduce__(self):
+        """By its own qualified name where that is how it is found (a decorated function), else by its function."""
+        module, name = getattr(self, "__module__", None), getattr(self, "__qualname__", "")
+        found = sys.modules.get(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return found_by_name, (module, name)
+        return jitted, (self._f, self._static)
+
+    def __deepcopy__(self, memo: dict) -> Compiled:
+        return self
 
     def __repr__(self) -> str:
         return f"<rune.jit of {getattr(self, '__qualname__', self._f)!s}>"
@@ -103,6 +152,7 @@ class Compiled:
 
     def clear(self) -> None:
         self._entries = {}
+        self._direct = None
 
     def programs(self) -> list[Program]:
         """The programs kept: each key's own, and what was derived from it."""
@@ -167,6 +217,7 @@ class Compiled:
             if entry is not None:
                 return entry
         try:
+            self._retraces.report(key, leaves, tree)
             entry = traced(NAME, f, leaves, tree, self._label, self._stats)
             self._stats.traces += 1
             return entry if entry.captures else self._entries.setdefault(key, entry)
@@ -208,6 +259,56 @@ class Compiled:
             return f(*call_with.args, **call_with.kwargs)
 
         return rest, ({n: bound.arguments[n] for n in names},), {}, key
+
+
+def found_by_name(module: str, name: str) -> Any:
+    return functools.reduce(getattr, name.split("."), importlib.import_module(module))
+
+
+def jitted(f: Any, static_argnames: tuple) -> Compiled:
+    return jit(f, static_argnames=static_argnames)
+
+
+class Retraces:
+    """Says why a function is traced again, and warns of one that is traced for every value of an int."""
+
+    SEVERAL = 5  # retraces in a row that differ in one int and nothing else
+
+    def __init__(self, label: str):
+        self.label = label
+        self.previous: dict | None = None
+        self.run: tuple[str, int] = ("", 0)  # the argument that the last retraces differed in, and how many
+        self.lock = threading.Lock()
+
+    def report(self, key: tuple, leaves: list, tree: Tree) -> None:
+        with self.lock:
+            now = {argument_path(tree, k): described(x) for k, x in enumerate(leaves)}
+            before, self.previous = self.previous, now
+            if before is None:
+                return
+            changed = [p for p in now if now[p] != before.get(p)] + [p for p in before if p not in now]
+            if not changed:
+                logger.debug("%s: retrace: the same arguments in another setting", NAME)
+                return
+            path = changed[0]
+            here, there = now.get(path, "absent"), before.get(path, "absent")
+            logger.debug("%s: retrace: %s: %s here, %s in the previous key", NAME, path, here, there)
+            one_int = len(changed) == 1 and here.startswith("int ") and there.startswith("int ")
+            count = self.run[1] + 1 if one_int and self.run[0] == path else int(one_int)
+            self.run = (path if one_int else "", count)
+        if count == self.SEVERAL:
+            warnings.warn(
+                f"{NAME}: {self.label} was traced {count + 1} times for values of the int {path}: "
+                f"pass a NumPy integer or a float where the value need not be known to the trace",
+                stacklevel=6,
+            )
+
+
+def described(x: Any) -> str:
+    t = leaf_type(x) if is_dynamic(x) else None
+    if t is None:
+        return describe(x) if x is None or isinstance(x, (str, int, float)) else repr(x)
+    return f"{'Python ' if t.weak else ''}{t}"
 
 
 def surroundings() -> tuple:

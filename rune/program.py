@@ -65,7 +65,7 @@ WEAK = {
 def type_of(x: Any) -> Type:
     """The type of a plain array, NumPy scalar, Python number, or anything that has a `type`."""
     if type(x) is np.ndarray:
-        return Type(x.dtype, x.shape)
+        return Type(x.dtype if x.dtype.isnative else x.dtype.newbyteorder("="), x.shape)
     known = WEAK.get(type(x))
     if known is not None:
         return known

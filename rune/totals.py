@@ -23,7 +23,7 @@ from rune.program import type_of
 from rune.structure import describe
 from rune.value import box
 
-__all__ = ["Total", "arrive", "open_totals", "summed"]
+__all__ = ["Total", "arrive", "collecting", "open_totals", "summed"]
 
 
 class _Scopes(threading.local):
@@ -100,6 +100,10 @@ def plus(total: Any, x: Any) -> Any:
 def open_totals() -> tuple:
     """The totals that are being collected: part of a compiled function's key."""
     return tuple(s.total for s in _scopes.open)
+
+
+def collecting() -> bool:
+    return bool(_scopes.open)
 
 
 def arrive(additions: list[tuple[Total, Any]]) -> None:

@@ -34,10 +34,10 @@ def vmap(f, in_axes=0, out_axes=0, *, axis_name=None, axis_size=None):
         level = Batch(NAME, Axis(size, axis_name))
         with opened(level):
             inside = [
-                x if axis is None else box(Lanes(level, x)) for x, axis in zip(moved, axes, strict=True)
+                box(x if axis is None else Lanes(level, x)) for x, axis in zip(moved, axes, strict=True)
             ]
             result = f(*tree.build(inside), **keywords)
-            found, out_tree = flatten(result)
+            found, out_tree = array_leaves(NAME, result)
             outs = axes_of(out_axes, result, len(found), "out_axes")
             results = [placed(level, x, axis) for x, axis in zip(raws(found), outs, strict=True)]
             additions = [(total, summed(level.spread(x))) for total, x in level.additions.items()]

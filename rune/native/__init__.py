@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["compile", "layout_of"]
+__all__ = ["compile", "direct", "layout_of"]
 
 
 def layout_of(array: Any) -> str | None:
@@ -24,3 +24,10 @@ def compile(block: Any, layouts: Any, name: str = "main") -> Any:
     from .executable import compile
 
     return compile(block, layouts, name)
+
+
+def direct(executable: Any, fallback: Any, single: bool = False, numbers: tuple = ()) -> Any:
+    """A builtin that runs an executable on plain arrays (`dispatch`), or None where only Python can."""
+    from .dispatch import direct
+
+    return direct(executable, fallback, single, numbers)
