@@ -15,7 +15,7 @@ import numpy as np
 from rune.arguments import callable_, finished, raws, type_or_none
 from rune.constructs.iterate import while_
 from rune.constructs.scan import scan as scan_primitive
-from rune.level import Value, apply, staging, tracing
+from rune.level import Value, apply, innermost, staging, tracing
 from rune.primitives import movement
 from rune.primitives.effects import check_
 from rune.primitives.map import cast
@@ -152,7 +152,7 @@ def stepped(loop: Step, carry: list, rows: list, n: int, reverse: bool) -> Any:
     outputs: list = [None] * n
     for k in reversed(range(n)) if reverse else range(n):
         row = [tables.getitem(x, k) if isinstance(x, Value) else read_only(x, k) for x in rows]
-        carry, found = loop(carry, row)
+        carry, found = loop([writeable(x) for x in carry], row)
         carry = [owned(x) for x in carry]
         outputs[k] = [owned(x) for x in found]
     stacks = [stack([o[j] for o in outputs]) for j in range(len(outputs[0]))]
@@ -169,6 +169,12 @@ def read_only(x: Any, k: int) -> Any:
 def owned(x: Any) -> Any:
     """A copy of a plain array, which the step may still write to."""
     return np.array(x) if isinstance(x, np.ndarray) else x
+
+
+def writeable(x: Any) -> Any:
+    """A carried array as a value of the running transformation: a step may write what it follows there."""
+    level = innermost()
+    return level.lift(x) if level is not None and isinstance(x, np.ndarray) else x
 
 
 def stack(xs: list) -> Any:
