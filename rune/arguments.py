@@ -109,7 +109,7 @@ UNSHARED = references([np.zeros(1)])[0]  # seen where only the list and its call
 
 
 def fresh(x: Any) -> Any:
-    """A result of the user's own: C order, writeable, sharing nothing; 0-d arrays as NumPy scalars.
+    """A result of the user's own: C order, the machine's byte order, sharing nothing; 0-d arrays as scalars.
 
     An array that nothing else holds, as native code and most NumPy operations give it, is not copied.
     """
@@ -121,10 +121,11 @@ def fresh(x: Any) -> Any:
             and x.flags.owndata
             and x.flags.c_contiguous
             and x.flags.writeable
+            and x.dtype.isnative
             and sys.getrefcount(x) <= UNSHARED
         ):
             return x
-        return np.array(x, order="C")
+        return np.array(x, type_of(x).dtype, order="C")
     if type(x) in (float, complex):
         return np.asarray(x)[()]
     return x

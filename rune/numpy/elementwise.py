@@ -71,11 +71,8 @@ def power(x: Any, y: Any, operator: bool = False) -> Any:
     if dtype.kind not in "fc":
         if y < 0:
             raise ValueError("Integers to negative integer powers are not allowed.")
-        return elementwise(
-            "square" if y == 2 else "pow",
-            *((x,) if y == 2 and dtype == dtype_of(x) else (x, y)),
-            operator=operator,
-        )
+        square = type(y) is int and y == 2 and (operator or dtype == dtype_of(x))
+        return elementwise("square", x, operator=operator) if square else elementwise("pow", x, y, operator=operator)
     name = {2: "square", 0.5: "sqrt", -1: "reciprocal"}.get(y)
     if name is None and y != 1:
         return elementwise("pow", x, y, operator=operator)

@@ -52,7 +52,7 @@ class Reduce(Primitive):
         return [EVALUATE[params["op"]](x, axis=params["axes"], **self.keep_dtype(x, params))]
 
     def keep_dtype(self, x, params):
-        return {"dtype": x.dtype} if params["op"] in ("sum", "prod") else {}
+        return {"dtype": type_of(x).dtype} if params["op"] in ("sum", "prod") else {}
 
     def jvp(self, primals, tangents, params):
         (x,), (dx,), op, axes = primals, tangents, params["op"], params["axes"]
@@ -104,7 +104,7 @@ class Cumulative(Linear):
         (x,), axis = args, params["axis"]
         ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[params["op"]]
         x = np.flip(x, axis) if params["reverse"] else x
-        more = {"dtype": x.dtype} if params["op"] in ("sum", "prod") else {}
+        more = {"dtype": type_of(x).dtype} if params["op"] in ("sum", "prod") else {}
         out = ufunc.accumulate(x, axis, **more)
         return [np.flip(out, axis) if params["reverse"] else out]
 

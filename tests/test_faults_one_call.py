@@ -1,0 +1,156 @@
+"""Faults found by attack, each held by a test of its whole kind."""
+
+import numpy as np
+import pytest
+
+import rune
+
+
+def leaves(x):
+    return [leaf for part in x for leaf in leaves(part)] if isinstance(x, tuple) else [x]
+
+
+def same(got, expected, tolerance=1e-9):
+    got, expected = leaves(got), leaves(expected)
+    assert len(got) == len(expected)
+    for a, b in zip(got, expected, strict=True):
+        assert np.shape(a) == np.shape(b)
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+# Reads before, between and after writes of one array ------------------------------------------------
+
+
+def view_of_view(x):
+    y = x.copy()
+    v = y[1:]
+    w = v[::-1]
+    w[0] = 7.0
+    v *= 2
+    y[0] = v[0]
+    y[1:] += y[:-1]
+    return y, w
+
+
+def overlapping_out(x):
+    y = x * 1
+    np.add(y[:-1], y[1:], out=y[1:])
+    y[1:] *= y[:-1]
+    y[::-1] -= y
+    return y
+
+
+def rows_written(x):
+    y = x * 1
+    for row in y.reshape(5, 1):
+        row[0] = row[0] * 2
+    for k, v in enumerate(y):
+        y[k] = v + y[k - 1]
+    return y
+
+
+def read_write_read(x):
+    y = x * 1
+    (y[:3])[1:][0] = 100
+    y[1:4][::2] += y[0]
+    i = np.array([1, 3])
+    y[i] = y[i[::-1]]
+    return y, y[i] * y[1]
+
+
+@pytest.mark.parametrize("f", [view_of_view, overlapping_out, rows_written, read_write_read])
+def test_a_read_after_a_write_sees_it(f):
+    x = np.array([0.3, -1.2, 0.7, 2.0, -0.4])
+    xs = np.stack([x, 2 * x])
+    same(rune.jit(f)(x), f(x))
+    same(rune.jit(rune.vmap(f))(xs), rune.vmap(f)(xs))
+
+    def objective(x):
+        return sum(np.sum(np.sin(y) * np.arange(1.0, y.size + 1)) for y in leaves(f(x)))
+
+    eager = rune.grad(objective)(x)
+    same(rune.jit(rune.grad(objective))(x), eager)
+    same(rune.grad(rune.jit(objective))(x), eager)
+    same(rune.jit(rune.hessian(objective))(x), rune.hessian(objective)(x))
+
+    def step(c, r):
+        c[:] = 0.1 * leaves(f(c))[0] * r
+        return c, np.sum(c)
+
+    rows = np.array([0.5, -0.2, 1.5])
+    same(rune.jit(lambda x: rune.scan(step, x, rows))(x), rune.scan(step, x, rows))
+
+
+def plus_shifted(c, r):
+    c[1:] += c[:-1] * r
+    c *= 0.9
+    return c, c[0]
+
+
+def counter(c, r):
+    k, a = c
+    a[k] = a[k - 1] * r + 1
+    return (k + 1, a), a[k]
+
+
+def swapped(c, r):
+    a, b = c
+    a, b = b, a
+    a[0] = r
+    b[1] += a[0]
+    return (a, b), a
+
+
+@pytest.mark.parametrize(
+    ("step", "init"),
+    [
+        (plus_shifted, np.ones(4)),
+        (counter, (np.int64(1), np.ones(8))),
+        (swapped, (np.ones(3), np.zeros(3))),
+    ],
+)
+@pytest.mark.parametrize("captured", [False, True])
+def test_an_eager_step_writes_what_is_followed_into_a_plain_carry(step, init, captured):
+    rows = np.array([0.5, -0.7, 1.1])
+
+    def f(r):
+        if captured:
+            out = rune.scan(lambda c, k: step(c, r * 1.0), init, np.zeros(3))
+        else:
+            out = rune.scan(step, init, r)
+        return sum(np.sum(y * y) for y in leaves(out))
+
+    x = np.float64(0.7) if captured else rows
+    eager = rune.grad(f)(x)
+    same(eager, rune.grad(rune.jit(f))(x))
+    same(rune.jvp(f, (x,), (np.ones_like(x),)), rune.jvp(rune.jit(f), (x,), (np.ones_like(x),)))
+    xs = np.stack([x, 2 * x])
+    same(rune.vmap(rune.grad(f))(xs), rune.jit(rune.vmap(rune.grad(f)))(xs))
+    same(rune.vmap(f)(xs), rune.vmap(rune.jit(f))(xs))
+
+
+# Byte order -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i2", "i4", "i8", "u2", "u4", "u8", "c8", "c16"])
+def test_every_byte_order_is_read_right(dtype):
+    native = np.arange(12).reshape(3, 4).astype(dtype)
+    x = native.astype(native.dtype.newbyteorder(">"))
+    for f in (lambda a: a + a, lambda a: (a, a.T), lambda a: (np.sum(a, 0), np.cumsum(a, -1)), lambda a: a[1:, ..., ::2] * 2):
+        same(rune.jit(f)(x), f(native))
+        same(rune.jit(lambda y, f=f: f(x + y))(np.zeros(1, dtype)), f(native))
+        same(rune.vmap(f)(np.stack([x, x]).astype(x.dtype)), rune.vmap(f)(np.stack([native, native])))
+    step = lambda c, row: (c + row.ravel()[-1], row)
+    init = native.dtype.type(0)
+    same(rune.jit(lambda a: rune.scan(step, init, a))(x), rune.scan(step, init, native))
+    if native.dtype.kind == "f":
+        objective = lambda a: np.sum(a * a)
+        same(rune.grad(objective)(x), 2 * native)
+        same(rune.grad(rune.jit(objective))(x), 2 * native)
+
+
+def test_powers_of_booleans_have_numpy_s_dtypes():
+    x = np.array([True, False])
+    for f in (lambda x: x**2, lambda x: np.power(x, 2), lambda x: x**3, lambda x: x**2.0, lambda x: x**True):
+        same(rune.jit(f)(x), f(x))
