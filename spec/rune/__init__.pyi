@@ -118,26 +118,35 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
 __all__ = [
+    "Total",
     "TracedValueError",
     "asarray",
     "callback",
+    "check",
     "check_grads",
+    "cond",
     "custom_jvp",
     "custom_transpose",
     "custom_vjp",
     "detach",
     "explain",
+    "fixed_point",
     "grad",
     "hessian",
     "hvp",
+    "iterate",
     "jacfwd",
     "jacrev",
     "jit",
     "jvp",
+    "lane_index",
+    "lanes",
     "linearize",
     "program",
     "remat",
+    "root",
     "scan",
+    "switch",
     "value_and_grad",
     "vjp",
     "vmap",
@@ -517,6 +526,33 @@ def vmap(
             ``bool: the value is traced by rune.vmap``.
     """
 
+def lanes(x: Any, axis_name: str) -> Any:
+    """Every lane's ``x``, stacked along a first axis; the same in every lane.
+
+    ``x`` is an array or a tree, inside a `vmap` whose ``axis_name`` this is. Sums over it are sums over
+    the batch:
+
+    >>> center = lambda row: row - np.mean(rune.lanes(row, "batch"), axis=0)
+    >>> rune.vmap(center, axis_name="batch")(np.array([[1.0, 5.0], [3.0, 7.0]]))
+    array([[-1., -1.],
+           [ 1.,  1.]])
+
+    **Derivatives** go through it: a lane's cotangent reaches every lane that it read.
+
+    Raises:
+        NameError: where no map around the call has the name.
+    """
+
+def lane_index(axis_name: str) -> Any:
+    """The index of the calling lane of the map named ``axis_name``, an int64.
+
+    >>> rune.vmap(lambda x: x * rune.lane_index("batch"), axis_name="batch")(np.array([5.0, 5.0, 5.0]))
+    array([ 0.,  5., 10.])
+
+    Raises:
+        NameError: where no map around the call has the name.
+    """
+
 # ------------------------------------------------------------------------------------------------
 # Loops
 # ------------------------------------------------------------------------------------------------
@@ -566,6 +602,181 @@ def scan(
             ``rune.scan: h: shape [3] in the carry the step returned, [2] in the carry it received``.
         TypeError: where ``step`` is not callable or does not return a pair, or a leaf is no array.
     """
+
+def iterate(step: Callable[[_C], _C], init: _C, *, until: Callable[[_C], Any], max_steps: int) -> _C:
+    """A loop that stops on a test of its carry.
+
+    The result is the first carry at which ``until(carry)`` holds. The test comes before each step, so
+    an ``init`` that passes it comes back.
+
+    >>> def newton(a):
+    ...     return rune.iterate(
+    ...         lambda x: (x + a / x) / 2, a, until=lambda x: np.abs(x * x - a) < 1e-12, max_steps=50
+    ...     )
+    >>> newton(9.0), np.round(rune.jit(rune.grad(newton))(9.0), 8)
+    (np.float64(3.0), np.float64(0.16666667))
+
+    **The carry** keeps its structure, shapes and dtypes, as in `scan`.
+
+    **Derivatives** are those of the steps that were taken. For a carry that satisfies an equation,
+    `root` is cheaper and keeps nothing.
+
+    **Under `vmap`** each lane stops on its own test, and is held bit for bit from then on.
+
+    Raises:
+        ValueError: where ``until`` is still false after the last step, under `jit` after the call ran:
+            ``rune.iterate: until is still false after max_steps = 3 steps``, with the lane under a map;
+            where the carry changes.
+        TypeError: where ``step`` or ``until`` is not callable, ``until`` returns anything but one
+            boolean, or ``max_steps`` is no int of at least 0.
+    """
+
+# ------------------------------------------------------------------------------------------------
+# Branches
+# ------------------------------------------------------------------------------------------------
+
+def cond(pred: Any, on_true: Callable[..., _R], on_false: Callable[..., _R], *args: Any) -> _R:
+    """One of two functions of ``args``, by a predicate that may be traced.
+
+    ``on_true(*args)`` where ``pred`` holds, ``on_false(*args)`` elsewhere. One branch runs, eagerly and
+    compiled. Use it in place of ``if`` where the predicate depends on what `jit` or `vmap` traces.
+
+    >>> f = rune.jit(lambda x: rune.cond(x > 0, np.sqrt, lambda x: -x, x))
+    >>> f(4.0), f(-3.0), rune.grad(f)(4.0)
+    (np.float64(2.0), np.float64(3.0), np.float64(0.25))
+
+    **Both branches give one type.** Their results agree in structure and shapes, and in dtypes but for
+    Python numbers, which take the other's.
+
+    **Under `vmap`** each lane takes its own branch; an error that a lane's branch raises is raised for
+    that lane alone.
+
+    Raises:
+        TypeError: where ``pred`` is not one boolean, or a branch is not callable.
+        ValueError: where the branches disagree: the path, and both types.
+    """
+
+def switch(index: Any, branches: Sequence[Callable[..., _R]], *args: Any) -> _R:
+    """One of several functions of ``args``, by an integer that may be traced.
+
+    ``branches[index](*args)``; a negative index counts from the end.
+
+    >>> rune.jit(lambda k, x: rune.switch(k, [np.sin, np.cos, np.square], x))(np.int64(2), 3.0)
+    np.float64(9.0)
+
+    The rules are those of `cond`.
+
+    Raises:
+        IndexError: where the index is out of range, under `jit` after the call ran.
+        TypeError: where ``index`` is not one integer, or ``branches`` is no sequence of functions.
+        ValueError: where the branches disagree.
+    """
+
+# ------------------------------------------------------------------------------------------------
+# Implicit functions
+# ------------------------------------------------------------------------------------------------
+
+def root(
+    residual: Callable[[_R], Any],
+    solve: Callable[[], _R],
+    linear_solve: Callable[[Callable[[Any], Any], Any], Any] | None = None,
+) -> _R:
+    """What ``solve()`` returns, stated to be a zero of ``residual``, and differentiated as such.
+
+    ``residual(x)`` has the structure and shapes of ``x``, and captures what ``x`` depends on. The
+    derivative of ``x`` by those values is that of the implicit function: ``solve`` is never
+    differentiated, and may do what it likes, read values and call other libraries.
+
+    >>> def cube_root(a):
+    ...     return rune.root(lambda x: x**3 - a, lambda: np.cbrt(rune.detach(a)))
+    >>> cube_root(8.0), rune.grad(cube_root)(8.0)
+    (np.float64(2.0), np.float64(0.08333333333333333))
+
+    The derivative of the cube root is 1 / (3 x²), here 1/12.
+
+    **The linear system.** A derivative solves J y = b with the Jacobian J of the residual at ``x``: as a
+    dense matrix, or by ``linear_solve(matvec, b)``, where ``matvec(v)`` is J v and both ``v`` and ``b``
+    have the structure of ``x``.
+
+    **Derivatives of every order** are right, and so are those under `jit` and `vmap`.
+
+    Raises:
+        TypeError: where a function is not callable, or the solution is no real or complex array.
+        ValueError: where the residual differs from the solution in structure or shape.
+    """
+
+def fixed_point(
+    f: Callable[[_R], _R],
+    solve: Callable[[], _R],
+    linear_solve: Callable[[Callable[[Any], Any], Any], Any] | None = None,
+) -> _R:
+    """What ``solve()`` returns, stated to be a fixed point of ``f``: the `root` of ``f(x) - x``.
+
+    >>> def search(a, x=1.0):
+    ...     for _ in range(60):
+    ...         x = (x + a / x) / 2
+    ...     return x
+    >>> sqrt = lambda a: rune.fixed_point(lambda x: (x + a / x) / 2, lambda: search(rune.detach(a)))
+    >>> rune.grad(sqrt)(4.0)
+    np.float64(0.25)
+    """
+
+# ------------------------------------------------------------------------------------------------
+# Checks and totals
+# ------------------------------------------------------------------------------------------------
+
+def check(ok: Any, message: str) -> None:
+    """Raise ``ValueError(message)`` where ``ok``, a boolean or an array of them, is false.
+
+    Eagerly it raises at once. Under `jit` it raises after the call ran, naming the step of a loop and
+    the lane of a map at which it failed; under `vmap` it names the lane.
+
+    >>> def safe_log(x):
+    ...     rune.check(x > 0, "log of a value that is not positive")
+    ...     return np.log(x)
+    >>> rune.jit(safe_log)(-1.0)
+    Traceback (most recent call last):
+    ValueError: log of a value that is not positive
+
+    A check is an effect of its program: it is never dropped, merged or moved past another.
+
+    Raises:
+        ValueError: the message.
+        TypeError: where ``ok`` is not boolean or ``message`` no string.
+    """
+
+class Total:
+    """A sum that code anywhere inside a function adds to, through every transformation.
+
+    >>> steps = rune.Total("steps")
+    >>> def halve(x):
+    ...     def once(x):
+    ...         steps.add(1)
+    ...         return x / 2
+    ...     return rune.iterate(once, x, until=lambda x: x < 1, max_steps=100)
+    >>> steps.collect(np.int64(0), lambda: rune.grad(halve)(10.0))
+    (np.float64(0.0625), np.int64(4))
+
+    10 is halved four times until it is below 1, and the gradient is 1/16.
+
+    **Each execution counts once.** An addition in a loop counts once a step that was taken, in a lane
+    of a map once each, in a branch where the branch runs; differentiating counts nothing twice.
+    """
+
+    def __init__(self, name: str) -> None: ...
+    def add(self, v: Any) -> None:
+        """Add ``v`` to the sum that is being collected; nothing where none is.
+
+        ``v`` has the shape of the ``zero`` that `collect` was given, and a dtype that casts to its.
+        """
+
+    def collect(self, zero: Any, f: Callable[[], _R]) -> tuple[_R, Any]:
+        """``(f(), zero + what was added while f ran)``; the sum has the shape and dtype of ``zero``.
+
+        Raises:
+            ValueError: where an addition has another shape, or a dtype that does not cast.
+            TypeError: where ``f`` is not callable, or ``zero`` no array or number.
+        """
 
 # ------------------------------------------------------------------------------------------------
 # Compiled functions
