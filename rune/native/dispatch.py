@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +20,8 @@ from . import jit
 
 MOST = 48  # arguments or results; more go through Python
 RELEASE = 1 << 15  # elements read and written from which the GIL is released
+KEEP = 64 << 20  # bytes up to which a workspace is kept for the next call, of whatever program
+POOL = np.zeros(1, np.int64)  # the workspace that no call uses; its first word is its size
 # words of the table
 (INPUTS, OUTPUTS, MAIN, EXTERNS, SIZE, ARRAY, FALLBACK, SINGLE, FREES, WORKSPACE, NEW, RETURN, SAVE, RESTORE, TUPLE,
  VECTORCALL, MALLOC, FREE, DECREF, KEEPS, HEADER) = range(21)  # fmt: skip
@@ -145,25 +146,37 @@ made:
 ready:
   %size.p = getelementptr i64, ptr %t, i64 {SIZE}
   %size = load i64, ptr %size.p
-  %ws.slot = getelementptr i64, ptr %t, i64 {WORKSPACE}
+  %ws.slot.p = getelementptr i64, ptr %t, i64 {WORKSPACE}
+  %ws.slot = load ptr, ptr %ws.slot.p
   %some = icmp ne i64 %size, 0
   br i1 %some, label %take, label %run
 take:
   %kept = atomicrmw xchg ptr %ws.slot, ptr null seq_cst
   %none = icmp eq ptr %kept, null
-  br i1 %none, label %fetch, label %run
+  br i1 %none, label %fetch, label %measure
+measure:
+  %kept.size = load i64, ptr %kept
+  %fits = icmp uge i64 %kept.size, %size
+  br i1 %fits, label %run, label %exchange
+exchange:
+  %free0.p = getelementptr i64, ptr %t, i64 {FREE}
+  %free0 = load ptr, ptr %free0.p
+  call void %free0(ptr %kept)
+  br label %fetch
 fetch:
   %malloc.p = getelementptr i64, ptr %t, i64 {MALLOC}
   %malloc = load ptr, ptr %malloc.p
-  %padded = add i64 %size, 64
+  %padded = add i64 %size, 128
   %fetched = call ptr %malloc(i64 %padded)
   %dry = icmp eq ptr %fetched, null
-  br i1 %dry, label %memory, label %run
+  br i1 %dry, label %memory, label %fetched.one
+fetched.one:
+  store i64 %size, ptr %fetched
+  br label %run
 run:
-  %ws = phi ptr [ null, %ready ], [ %kept, %take ], [ %fetched, %fetch ]
-  %made.all = phi i64 [ %nout, %ready ], [ %nout, %take ], [ %nout, %fetch ]
+  %ws = phi ptr [ null, %ready ], [ %kept, %measure ], [ %fetched, %fetched.one ]
   %ws.i = ptrtoint ptr %ws to i64
-  %ws.up = add i64 %ws.i, 63
+  %ws.up = add i64 %ws.i, 127
   %ws.al = and i64 %ws.up, -64
   %ws.aligned = inttoptr i64 %ws.al to ptr
   call void @llvm.memset.p0.i64(ptr %status, i8 0, i64 128, i1 false)
@@ -245,7 +258,7 @@ memory:
   %made.count = phi i64 [ %k, %make ], [ %nout, %fetch ], [ %nout, %several ]
   br label %discard
 discard:
-  %n.discard = phi i64 [ %made.count, %memory ], [ %made.all, %judge ]
+  %n.discard = phi i64 [ %made.count, %memory ], [ %nout, %judge ]
   %decref.p = getelementptr i64, ptr %t, i64 {DECREF}
   %decref = load ptr, ptr %decref.p
   br label %decrefs
@@ -344,19 +357,10 @@ def direct(executable: Any, fallback: Callable, single: bool = False, numbers: t
     words[INPUTS], words[OUTPUTS], words[MAIN] = len(types), len(results), executable._tracker["main"]
     words[EXTERNS], words[SIZE] = ctypes.addressof(executable._externs), size
     words[FALLBACK], words[SINGLE], words[FREES] = id(fallback), int(single), int(work > RELEASE)
-    words[KEEPS] = int(size <= 16 << 20)
+    words[KEEPS], words[WORKSPACE] = int(size <= KEEP), POOL.ctypes.data
     table = np.array(words, np.int64).view(Table)
-    table.held = (executable, fallback, definition)
-    slot = table.base.ctypes.data + 8 * WORKSPACE
-    weakref.finalize(table, release, table.base, slot)
+    table.held = (executable, fallback)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(definition), table, None)
 
-
-def release(words: np.ndarray, slot: int) -> None:
-    """Frees the workspace that a table keeps."""
-    pointer = int(words[WORKSPACE])
-    if pointer:
-        free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(api()[FREE])
-        free(pointer)
