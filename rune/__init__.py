@@ -17,14 +17,15 @@ from rune.explain import explain, program
 from rune.jit import jit
 from rune.level import TracedValueError
 from rune.lifting import asarray, detach
-from rune.loops import iterate, scan
+from rune.loops import iterate, map, scan
+from rune.recurrence import associative_scan
 from rune.totals import Total
 from rune.vmap import lane_index, lanes, vmap
 
 __all__ = [
-    "Total", "TracedValueError", "asarray", "callback", "check", "check_grads", "cond", "custom_jvp", "custom_transpose",
+    "Total", "TracedValueError", "asarray", "associative_scan", "callback", "check", "check_grads", "cond", "custom_jvp", "custom_transpose",
     "custom_vjp", "detach", "explain", "fixed_point", "grad", "hessian", "hvp", "iterate", "jacfwd", "jacrev", "jit", "jvp", "lane_index", "lanes",
-    "linearize", "program", "remat", "root", "scan", "switch", "value_and_grad", "vjp", "vmap",
+    "linearize", "map", "program", "remat", "root", "scan", "switch", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 _spec.document(globals())

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 
 from rune.arguments import callable_, finished, raws, type_or_none
+from rune.branches import cond
+from rune.constructs.host import callback
 from rune.constructs.iterate import while_
+from rune.constructs.remat import remat
 from rune.constructs.scan import scan as scan_primitive
 from rune.level import Value, apply, innermost, staging, tracing
 from rune.primitives import movement
@@ -26,13 +29,17 @@ from rune.totals import arrive, summed
 from rune.trace import record, run
 from rune.value import box, tables
 
-__all__ = ["iterate", "scan"]
+__all__ = ["iterate", "map", "scan"]
 
 NAME = "rune.scan"
 
 
-def scan(step, init, xs=None, *, length=None, reverse=False):
+def scan(step, init, xs=None, *, length=None, reverse=False, checkpoint_every=None, progress=None):
     callable_(NAME, step)
+    if progress is not None:
+        return watched(step, init, xs, length, reverse, checkpoint_every, progress)
+    if checkpoint_every is not None:
+        return segmented(step, init, xs, length, reverse, checkpoint_every)
     carry, carry_tree = started(NAME, init)
     rows, rows_tree = flatten(xs)
     n = rows_in(raws(rows), rows_tree, length)
@@ -40,6 +47,71 @@ def scan(step, init, xs=None, *, length=None, reverse=False):
     if tracing() or n == 0:
         return recorded(loop, carry, raws(rows), n, bool(reverse))
     return stepped(loop, carry, raws(rows), n, bool(reverse))
+
+
+def map(f, xs):
+    callable_("rune.map", f)
+    return scan(lambda _, x: (None, f(x)), None, xs)[1]
+
+
+def segmented(step: Any, init: Any, xs: Any, length: Any, reverse: bool, every: Any) -> Any:
+    """The loop as a loop over segments, each computed again in the backward pass from its first carry."""
+    if type(every) is not int or every < 1:
+        raise ValueError(f"{NAME}: checkpoint_every must be an int of at least 1, got {describe(every)}")
+    leaves, tree = flatten(xs)
+    n = rows_in(raws(leaves), tree, length)
+    whole = n - n % every
+    inner = remat(lambda carry, rows, k: scan(step, carry, rows, length=k, reverse=reverse))
+
+    def main(carry):
+        rows = [np.reshape(x[:whole], (n // every, every, *np.shape(x)[1:])) for x in leaves]
+        step_over = lambda c, segment: inner(c, segment, every)
+        carry, out = scan(step_over, carry, tree.build(rows), length=n // every, reverse=reverse)
+        found, shape = flatten(out)
+        return carry, shape.build([np.reshape(x, (whole, *np.shape(x)[2:])) for x in found])
+
+    tail = lambda carry: inner(carry, tree.build([x[whole:] for x in leaves]), n - whole)
+    if n == whole:
+        return main(init)
+    if n < every:
+        return tail(init)
+    one, other = (tail, main) if reverse else (main, tail)
+    carry, first = one(init)
+    carry, second = other(carry)
+    a, b = (second, first) if reverse else (first, second)
+    found, shape = flatten(a)
+    return carry, shape.build([np.concatenate(pair) for pair in zip(found, flatten(b)[0], strict=True)])
+
+
+def watched(
+    step: Any, init: Any, xs: Any, length: Any, reverse: bool, checkpoint_every: Any, label: Any
+) -> Any:
+    """The loop with a progress bar, drawn by the host about a hundred times in all."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        raise ImportError(f"{NAME}: progress needs tqdm: pip install tqdm") from None
+    leaves, tree = flatten(xs)
+    n = rows_in(raws(leaves), tree, length)
+    every = max(1, n // 100)
+    bars: dict = {}
+
+    def draw(k):
+        taken = n - int(k) if reverse else int(k) + 1
+        if taken <= every or "bar" not in bars:
+            bars["bar"] = tqdm(total=n, desc=str(label))
+        bars["bar"].update(taken - bars["bar"].n)
+        if taken > n - every:
+            bars.pop("bar").close()
+        return np.int64(0)
+
+    def counted(carry, row):
+        k, row = row
+        due = (n - k if reverse else k + 1) % every == 0
+        cond(due, lambda k: callback(draw, np.int64(0), k), lambda k: np.int64(0), k)
+        return step(carry, row)
+
+    return scan(counted, init, (np.arange(n), xs), reverse=reverse, checkpoint_every=checkpoint_every)
 
 
 def started(name: str, init: Any) -> tuple[list, Tree]:
@@ -251,17 +323,14 @@ def iterated(loop: Step, carry: list, stops: Any, max_steps: int) -> Any:
     body, of_body = record(loop.name, types, lambda inputs: loop(inputs, [])[0], totals)
     test, of_test = record(loop.name, types, lambda inputs: [stops(inputs)])
     captures = list({id(x): x for x in [*of_body, *of_test]}.values())
-    place = lambda program, own: program.rearranged(
-        [
-            *program.inputs[:c],
-            *(
-                dict(zip(map(id, own), program.inputs[c:], strict=True)).get(id(x)) or Var(x.type)
-                for x in captures
-            ),
-        ],
-        program.outputs,
-    )
-    body, test = place(body, of_body), place(test, of_test)
+
+    def over_all(program: Any, own: list) -> Any:
+        """A program of the carry and its own captures, as one of the carry and all captures."""
+        place = {id(x): v for x, v in zip(own, program.inputs[c:], strict=True)}
+        inputs = [*program.inputs[:c], *(place.get(id(x)) or Var(x.type) for x in captures)]
+        return program.rearranged(inputs, program.outputs)
+
+    body, test = over_all(body, of_body), over_all(test, of_test)
     params = {"step": body, "until": test, "max_steps": max_steps, "carries": c, "kept": 0}
     outs = apply(while_, [*carry, *captures], params)
     after = outs[:c]

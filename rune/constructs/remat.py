@@ -54,7 +54,7 @@ class Again(Primitive):
         n = params["moving"]
         recorder, forward = Recorder(NAME), Forward(NAME)
         with opened(recorder, forward), np.errstate(all="ignore"):
-            inputs = [recorder.input(a.type) for a in args[:n]]
+            inputs = [recorder.input(type_of(a)) for a in args[:n]]
             outs = [forward.open(x) for x in params["run"](self.duals(forward, inputs, args[n:]))]
         tangents = [t for p, t in outs if type_of(p).inexact]
         found = transpose(recorder, inputs, tangents, cts)
@@ -92,7 +92,7 @@ def remat(f):
     def function(*args, **keywords):
         found, tree = array_leaves(NAME, (args, keywords))
         leaves = raws(found)
-        dynamic = [type_or_none(x) is not None for x in leaves]
+        dynamic = [type_or_none(x) is not None and type(x) not in (int, bool) for x in leaves]
         values = [x for x, d in zip(leaves, dynamic, strict=True) if d]
         shape: dict = {}
 
