@@ -799,3 +799,26 @@ def test_random_blocks(seed):
         pool.append(y)
     outs = [pool[i] for i in r.integers(4, len(pool), 3)] + [pool[-1]]
     check(b.block(*outs), rtol=1e-8)
+
+
+@pytest.mark.parametrize("n", [5, 12, 40])
+def test_products_that_are_transposed_and_added(n):
+    b = Builder(((n, 30),), ((30, 2 * n),), ((2 * n, n),), ((n, 2 * n),))
+    x, y, s, t = b.inputs
+    turned = b.index((2 * n, n), lambda read, i: read(0, (i[1], i[0])), b.matmul(x, y))
+    u = b.op("add", b.op("exp", t), b.matmul(x, y))
+    check(b.block(b.op("add", turned, s), b.op("add", b.matmul(x, y), t), u, b.matmul(x, u) if n == 15 else u), rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [3, 12, 40])
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_carry_that_products_are_added_to(n, reads):
+    step = Builder(((n, n),), ((n, n),), ((n, n),))
+    c, row, w = step.inputs
+    p = step.contract(row, w, ((0,), (1,)))
+    if reads:
+        p = step.matmul(step.op("sin", c), p)
+    new = step.op("add", c, p)
+    b = Builder(((n, n),), ((4, n, n),), ((n, n),))
+    outs = b.loop(step.block(new, *([c] if reads else [])), [b.inputs[0]], [b.inputs[1]], [b.inputs[2]], 4)
+    check(b.block(*outs), rtol=1e-8)

@@ -6,8 +6,10 @@ C = A B is asked for as C' = B' A'.
 
 from __future__ import annotations
 
-from . import blas, math, nest
+from . import blas, gemm, math, nest
 from .plan import size
+from .rewrite import Added
+from .scatter import destination
 from .source import Buffer, Scalar, combine, contract_index, identity, product_of, wide
 
 GEMM = 16**3  # multiplications from which BLAS pays for its call
@@ -16,28 +18,60 @@ GEMM = 16**3  # multiplications from which BLAS pays for its call
 def contract(e, form: nest.Contract, stage) -> None:
     unit = e.unit
     v = form.outs[0]
-    target = e.storage(v)
-    a, b = (e.in_memory(x) for x in form.inputs)
+    a, b = (e.in_memory(x) for x in form.inputs[:2])
     (ca, cb), (ba, bb) = form.contracting, form.batch
     fa = [d for d in range(len(a.shape)) if d not in ca and d not in ba]
     fb = [d for d in range(len(b.shape)) if d not in cb and d not in bb]
     batch, m = [a.shape[d] for d in ba], [a.shape[d] for d in fa]
     n, k = [b.shape[d] for d in fb], [a.shape[d] for d in ca]
+    added = isinstance(form, Added)
+    target = destination(e, form, stage) if added else e.storage(v)
     e.sources[v] = target
     if not target.size:
         return
     work = size(batch) * size(m) * size(n) * size(k)
+    one_kind = a.kind == b.kind == target.kind
     if (
+        one_kind
+        and target.kind in ("f4", "f8")
+        and size(m) > 1
+        and size(n) >= 4
+        and size(m) * size(n) * size(k) >= gemm.WORK
+        and target.contiguous
+    ):
+        operands = gemm.prepared(e, target, a, b, (ba, bb), (fa, fb), (ca, cb))
+        if operands is not None:
+            with e.kernel(work, "nest_product"):
+                gemm.tiles(e, target, operands, not added)
+            return
+    total = target
+    if added:
+        target = e.temporary(total.kind, total.shape)
+        if target.place is not None:
+            e.owned.setdefault(id(target), []).append(target.place)
+            e.scratch.append(id(target))
+    if not (
         target.kind in blas.LETTER
-        and a.kind == b.kind == target.kind
+        and one_kind
         and size(m) > 1
         and size(n) > 1
         and size(m) * size(n) * size(k) >= GEMM
         and blas.gemm(e, form, target, a, b, (ba, bb), (fa, fb), (ca, cb))
     ):
-        return
-    with e.kernel(work, "nest_product"):
-        products(e, form, target, a, b, batch, m, n, k, (fa, fb))
+        with e.kernel(work, "nest_product"):
+            products(e, form, target, a, b, batch, m, n, k, (fa, fb))
+    if added:
+        with e.kernel(total.size, "nest_add"):
+            add_to(e, total, target)
+
+
+def add_to(e, total: Buffer, more: Buffer) -> None:
+    from .emit import loop_over
+
+    unit = e.unit
+    with loop_over(unit.fn, total.shape) as at:
+        p, _ = total.address(unit, at)
+        total.store_at(unit, p, math.apply(unit.fn, "add", [total.load(unit, p, None), unit.element(more, at)], total.kind))
 
 
 def last_stride(s: Buffer, axes) -> int:

@@ -15,6 +15,7 @@ from . import contract, library, loops, math, nest, scatter
 from .function import SIZE
 from .index import Value
 from .plan import SMALL_IN_LOOP, UNROLL, Plan, size
+from .rewrite import Added
 from .split import cuts
 from .source import (
     Buffer, Computed, Read, Scalar, Small, Source, broadcast_index, combine, first_extreme, identity, row_major, wide,
@@ -30,11 +31,12 @@ SEGMENTS = 27  # copies of a nest's body that splitting its axes may make
 
 class Emission:
     def __init__(self, unit, block, sources: dict, targets: list, in_loop: bool):
-        self.unit, self.block, self.in_loop = unit, block, in_loop
+        self.unit, self.in_loop = unit, in_loop
         self.sources: dict = dict(sources)
         self.literals: dict = {}
         self.targets = targets
         self.plan = Plan(block, in_loop)
+        self.block = block = self.plan.block
         self.home: dict = {}  # output variable -> the target that it is computed into
         self.mutable: set = set()  # variables whose storage the block may overwrite
         self.scratch: list = []
@@ -604,6 +606,7 @@ FORMS = {
     nest.Accumulate: accumulate,
     nest.Reduce: arg_reduce,
     nest.Contract: contract.contract,
+    Added: contract.contract,
     nest.Update: scatter.update,
     nest.Scatter: scatter.scatter,
     nest.Loop: loops.loop,

@@ -13,6 +13,7 @@ from . import math, nest
 from .function import LLVM
 from .index import Idx, Value
 from .plan import fused_update, inner_blocks
+from .rewrite import simplified, written
 from .source import Buffer, Row, Small, row_major
 from .unit import CHECK
 
@@ -46,7 +47,7 @@ def emit(e, form, inputs, targets) -> None:
     from .emit import Emission
 
     unit, fn = e.unit, e.unit.fn
-    step, n, length = form.step, form.carries, form.length
+    step, n, length = simplified(form.step), form.carries, form.length
     carries = [Carry(e, step, k) for k in range(n)]
     for c, x in zip(carries, inputs, strict=False):
         c.start(e, e.source(x))
@@ -263,13 +264,13 @@ def updates_in_place(step, k) -> bool:
     x = out
     while x is not carry:
         f = defined.get(x)
-        if not isinstance(f, (nest.Update, nest.Scatter)) or (isinstance(f, nest.Update) and fused_update(f)):
+        if f is None or written(f) is None or (isinstance(f, nest.Update) and fused_update(f)):
             return False
         chain.append((x, f))
-        x = f.inputs[0]
+        x = f.inputs[written(f)]
     position = {id(f): i for i, f in enumerate(step.forms)}
     for _, f in chain:
-        old = f.inputs[0]
+        old = f.inputs[written(f)]
         for g in step.forms:
             if g is not f and any(y is old for y in g.inputs) and position[id(g)] > position[id(f)]:
                 return False

@@ -19,6 +19,7 @@ from typing import Any
 from rune.program import Literal, Var
 
 from . import nest
+from .rewrite import Added, simplified
 from .view import view_of
 
 SMALL_IN_LOOP = 16  # elements
@@ -55,7 +56,7 @@ def size(shape) -> int:
 
 class Plan:
     def __init__(self, block: nest.Block, in_loop: bool):
-        self.block = block
+        self.block = block = simplified(block)
         self.limit = SMALL_IN_LOOP if in_loop else SMALL
         self.form_of: dict[Var, Any] = {}
         self.forms = self.live(block)
@@ -87,6 +88,8 @@ class Plan:
         if isinstance(f, nest.Reduce):
             shape = f.inputs[0].type.shape
             return size(shape[d] for d in f.axes) <= self.tiny(f)
+        if isinstance(f, Added):
+            return False
         if isinstance(f, nest.Contract):
             a = f.inputs[0].type.shape
             return size(a[d] for d in f.contracting[0]) <= self.tiny(f)
@@ -105,7 +108,7 @@ class Plan:
             if isinstance(f, (nest.Library, nest.Host)):
                 needs_buffer.update(f.inputs)
             elif isinstance(f, nest.Contract) and not self.fusible(f):
-                needs_buffer.update(f.inputs)
+                needs_buffer.update(f.inputs[:2])
         for f in self.forms:
             for v in f.outs:
                 if isinstance(f, nest.Update) and self.is_small(v):

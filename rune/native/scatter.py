@@ -8,12 +8,14 @@ from rune.program import Literal
 
 from . import math, nest
 from .plan import size
+from .rewrite import written
 from .source import Buffer, Source, broadcast_index
 
 
 def destination(e, form, stage) -> Buffer:
     """The array to write into: the target's own storage, or a copy of it."""
-    target = form.inputs[0]
+    base = written(form)
+    target = form.inputs[base]
     v = form.outs[0]
     s = e.source(target)
     if (
@@ -22,7 +24,7 @@ def destination(e, form, stage) -> Buffer:
         and isinstance(s, Buffer)
         and s.contiguous
         and v not in e.home
-        and not any(e.plan.reaches(x, target) for x in form.inputs[1:] if not isinstance(x, Literal))
+        and not any(e.plan.reaches(x, target) for k, x in enumerate(form.inputs) if k != base)
     ):
         e.mutable.discard(target)
         e.mutable.add(v)
