@@ -145,6 +145,8 @@ __all__ = [
     "program",
     "remat",
     "root",
+    "map",
+    "associative_scan",
     "scan",
     "switch",
     "value_and_grad",
@@ -564,6 +566,8 @@ def scan(
     *,
     length: int | None = None,
     reverse: bool = False,
+    checkpoint_every: int | None = None,
+    progress: str | None = None,
 ) -> tuple[_C, Any]:
     """A loop over the rows of ``xs`` that carries a value from step to step.
 
@@ -582,8 +586,7 @@ def scan(
     from last to first, and the output of a row still stands at that row's place.
 
     **The carry keeps its type.** Structure, shapes and dtypes of the carry are the same after every
-    step. A Python number in ``init`` is a value (int64, float64), and a Python float that meets a
-    result of another dtype is of that dtype from the start.
+    step. A Python number in ``init`` is a value: int64, float64 or complex128.
 
     **Native loops.** Under `jit` the step is traced once, whatever the number of rows, and the loop
     is native; so is the loop of its derivative, which runs backward. A carry of a few numbers lives
@@ -594,6 +597,13 @@ def scan(
     from which the rest can be had again, which may be nothing; ``explain(f)(*args).loops`` says how
     many bytes that is.
 
+    **Checkpoints.** With ``checkpoint_every=k`` a gradient keeps the carry of every k-th step and runs
+    each segment of k steps again on its way back: room for n / k + k steps instead of n, for one more
+    run of the loop. No number changes.
+
+    **Progress.** ``progress="label"`` draws a tqdm bar about a hundred times in all, from compiled code
+    too. It costs nothing when it is not asked for.
+
     **No rows.** ``init`` comes back with empty outputs, whose shapes come from a trace of the step.
 
     Raises:
@@ -601,6 +611,38 @@ def scan(
             from theirs, before any step runs; where the carry changes:
             ``rune.scan: h: shape [3] in the carry the step returned, [2] in the carry it received``.
         TypeError: where ``step`` is not callable or does not return a pair, or a leaf is no array.
+    """
+
+def map(f: Callable[[Any], _R], xs: Any) -> _R:
+    """``f`` of every row of ``xs``, one after the other, the results stacked: a `scan` without a carry.
+
+    >>> rune.map(lambda row: np.sum(row), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([3., 7.])
+
+    Where all rows fit in memory at once `vmap` is faster; a map needs the memory of one.
+
+    Raises:
+        TypeError: where ``f`` is not callable. ValueError as `scan` raises it, in its name.
+    """
+
+def associative_scan(f: Callable[[_C, _C], _C], xs: _C, *, reverse: bool = False) -> _C:
+    """The running combinations of the rows of ``xs`` by an associative ``f``, in about log n passes.
+
+    ``y[0] = x[0]`` and ``y[k] = f(y[k-1], x[k])``, with all rows of a pass at once: ``f`` takes and
+    returns trees like ``xs`` whose leaves have any number of rows, and must be associative. A linear
+    recurrence y[k] = a[k] y[k-1] + b[k] is one, over pairs:
+
+    >>> f = lambda one, other: (one[0] * other[0], one[1] * other[0] + other[1])
+    >>> a, b = np.array([1.0, 0.5, 0.5]), np.array([1.0, 1.0, 1.0])
+    >>> rune.associative_scan(f, (a, b))[1]
+    array([1.  , 1.5 , 1.75])
+
+    With ``reverse`` the combinations run from the last row to the first. Blelloch, "Prefix sums and
+    their applications" (1990).
+
+    Raises:
+        TypeError: where ``f`` is not callable. ValueError: where a leaf has no leading axis, or leaves
+            differ in length: ``rune.associative_scan: 1: 3 rows, 0: 4``.
     """
 
 def iterate(step: Callable[[_C], _C], init: _C, *, until: Callable[[_C], Any], max_steps: int) -> _C:
