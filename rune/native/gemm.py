@@ -134,47 +134,56 @@ class stepped:
 def tile(unit, c, c0, c_row, a, a0, A, b, b0, b_row, rows, widths, deep, fresh) -> None:
     """One tile: rows x sum(widths) sums over `deep` products, added to C unless `fresh`."""
     fn = unit.fn
-    t, align = LLVM[c.kind], SIZE[c.kind]
-    cells = {}
+    name = tile_function(unit, c.kind, rows, tuple(widths), fresh)
+    pc, pa, pb = (fn.name_of(s.flat(unit, at)[0]) for s, at in ((c, c0), (a, a0), (b, b0)))
+    fn.line(
+        f"call void @{name}(ptr {pc}, i64 {c_row}, ptr {pa}, i64 {A[0]}, i64 {A[1]}, ptr {pb}, i64 {b_row}, i64 {deep})"
+    )
+
+
+def tile_function(unit, kind: str, rows: int, widths: tuple, fresh: bool) -> str:
+    """The function that computes a tile of one size, for any strides; all products share it."""
+    t, bits = LLVM[kind], 8 * SIZE[kind]
+    name = f"tile_{t}_{rows}_{'_'.join(map(str, widths))}_{'set' if fresh else 'add'}"
+    if name in unit.definitions:
+        return name
+    starts = [sum(widths[:q]) for q in range(len(widths))]
+    every = [(r, q, f"<{w} x {t}>") for r in range(rows) for q, w in enumerate(widths)]
+    out = [
+        f"define internal void @{name}(ptr noalias %c, i64 %cr, ptr %a, i64 %ar, i64 %ak, ptr %b, i64 %br, i64 %deep) #2 {{",
+        "entry:",
+    ]
     for r in range(rows):
-        at = 0
-        for q, w in enumerate(widths):
-            cell = f"%a{fn.fresh()}"
-            fn.allocas.append(f"  {cell} = alloca <{w} x {t}>, align 64")
-            cells[r, q] = cell, f"<{w} x {t}>", at
-            value = "zeroinitializer"
+        out.append(f"  %co{r} = mul i64 %cr, {r}\n  %ao{r} = mul i64 %ar, {r}")
+        out.append(f"  %a{r} = getelementptr {t}, ptr %a, i64 %ao{r}")
+        for q, at in enumerate(starts):
+            out.append(f"  %ci{r}.{q} = add i64 %co{r}, {at}\n  %c{r}.{q} = getelementptr {t}, ptr %c, i64 %ci{r}.{q}")
             if not fresh:
-                p, _ = c.flat(unit, c0 + r * c_row + at)
-                value = fn.here(f"load <{w} x {t}>, ptr {fn.name_of(p)}, align {align}", "p").name
-            fn.line(f"store <{w} x {t}> {value}, ptr {cell}")
-            at += w
-    with fn.loop(deep) as k:
-        vectors = []
-        at = 0
-        for w in widths:
-            p, _ = b.flat(unit, b0 + k * b_row + at)
-            vectors.append(fn.here(f"load <{w} x {t}>, ptr {fn.name_of(p)}, align {align}", "p"))
-            at += w
-        for r in range(rows):
-            p, _ = a.flat(unit, a0 + r * A[0] + k * A[1])
-            x = fn.here(f"load {t}, ptr {fn.name_of(p)}", c.kind)
-            spread: dict = {}
-            for q, w in enumerate(widths):
-                v = f"<{w} x {t}>"
-                if w not in spread:
-                    one = fn.here(f"insertelement {v} poison, {t} {x.name}, i32 0", "p")
-                    spread[w] = fn.here(f"shufflevector {v} {one.name}, {v} poison, <{w} x i32> zeroinitializer", "p")
-                cell = cells[r, q][0]
-                old = fn.here(f"load {v}, ptr {cell}", "p")
-                fn.unit.declare(f"declare {v} @llvm.fma.v{w}f{8 * align}({v}, {v}, {v})")
-                new = fn.here(
-                    f"call {v} @llvm.fma.v{w}f{8 * align}({v} {vectors[q].name}, {v} {spread[w].name}, {v} {old.name})", "p"
-                )
-                fn.line(f"store {v} {new.name}, ptr {cell}")
-    for (r, _), (cell, v, at) in cells.items():
-        p, _ = c.flat(unit, c0 + r * c_row + at)
-        total = fn.here(f"load {v}, ptr {cell}", "p")
-        fn.line(f"store {v} {total.name}, ptr {fn.name_of(p)}, align {align}")
+                out.append(f"  %old{r}.{q} = load <{widths[q]} x {t}>, ptr %c{r}.{q}, align {bits // 8}")
+    out.append("  br label %step\nstep:\n  %k = phi i64 [ 0, %entry ], [ %k.next, %step ]")
+    out.append("  %ai = phi i64 [ 0, %entry ], [ %ai.next, %step ]\n  %bi = phi i64 [ 0, %entry ], [ %bi.next, %step ]")
+    for r, q, v in every:
+        first = "zeroinitializer" if fresh else f"%old{r}.{q}"
+        out.append(f"  %s{r}.{q} = phi {v} [ {first}, %entry ], [ %n{r}.{q}, %step ]")
+    for q, at in enumerate(starts):
+        out.append(f"  %bo{q} = add i64 %bi, {at}\n  %bp{q} = getelementptr {t}, ptr %b, i64 %bo{q}")
+        out.append(f"  %b{q} = load <{widths[q]} x {t}>, ptr %bp{q}, align {bits // 8}")
+    for r in range(rows):
+        out.append(f"  %ap{r} = getelementptr {t}, ptr %a{r}, i64 %ai\n  %x{r} = load {t}, ptr %ap{r}")
+        for w in dict.fromkeys(widths):
+            v = f"<{w} x {t}>"
+            out.append(f"  %i{r}.{w} = insertelement {v} poison, {t} %x{r}, i32 0")
+            out.append(f"  %y{r}.{w} = shufflevector {v} %i{r}.{w}, {v} poison, <{w} x i32> zeroinitializer")
+        for q, w in enumerate(widths):
+            v, f = f"<{w} x {t}>", f"llvm.fma.v{w}f{bits}"
+            unit.declare(f"declare {v} @{f}({v}, {v}, {v})")
+            out.append(f"  %n{r}.{q} = call {v} @{f}({v} %b{q}, {v} %y{r}.{w}, {v} %s{r}.{q})")
+    out.append("  %k.next = add nuw nsw i64 %k, 1\n  %ai.next = add i64 %ai, %ak\n  %bi.next = add i64 %bi, %br")
+    out.append(f"  %more = icmp ult i64 %k.next, %deep\n  br i1 %more, label %step, label %done, !llvm.loop {unit.plain_loop()}")
+    out.append("done:")
+    out += [f"  store {v} %n{r}.{q}, ptr %c{r}.{q}, align {bits // 8}" for r, q, v in every]
+    unit.define(name, "\n".join([*out, "  ret void\n}\n"]))
+    return name
 
 
 def packed(e, b: Buffer, batch, rows, cols) -> Buffer:

@@ -110,6 +110,7 @@ class Unit:
         self.kernels = 0
         self.fn: Function | None = None
         self.steps: list = []  # (counter, function, scope) of the loops around, outermost first
+        self.plain = False
         self.checks: list = []  # what makes the exception of each check
         self.externs_pointer = self.status = self.workspace_pointer = None
         self.report = None
@@ -142,6 +143,11 @@ class Unit:
     def loop_metadata(self, hint: str) -> str:
         number = self.metadata.setdefault(hint, 100 + 10 * len(self.metadata))
         return f"!{number}"
+
+    def plain_loop(self) -> str:
+        """Metadata of a loop that is as it should be: not to be unrolled or vectorised."""
+        self.plain = True
+        return "!1"
 
     def extern(self, key, item) -> int:
         """The slot of something that arrives through the table of externs."""
@@ -185,6 +191,9 @@ class Unit:
         out.append('attributes #2 = { noinline nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }')
         out += self.attributes.values()
         out.append("!0 = !{}")
+        if self.plain:
+            out.append("!1 = distinct !{!1, !2, !3}")
+            out.append('!2 = !{!"llvm.loop.unroll.disable"}\n!3 = !{!"llvm.loop.vectorize.enable", i1 false}')
         for hint, number in self.metadata.items():
             out.append(f"!{number} = distinct !{{!{number}, !{number + 1}}}")
             out.append(f"!{number + 1} = {hint}")
