@@ -25,6 +25,7 @@ from .view import view_of
 SMALL_IN_LOOP = 16  # elements
 SMALL = 8
 TINY_REDUCTION = 8  # terms that are summed on the spot
+WRITTEN_OUT = 100  # terms in all that a small result of a loop's step may have
 COST = {
     "div": 4, "sqrt": 4, "pow": 20, "select": 1, "cast": 1, "neg": 1, "mod": 20, "floor_div": 20, "fmod": 20,
     "reciprocal": 4, "real": 0, "imag": 0, "conj": 1, "complex": 0,
@@ -87,17 +88,20 @@ class Plan:
             return len(f.inputs) <= 8 or size(f.outs[0].type.shape) <= self.limit
         if isinstance(f, nest.Reduce):
             shape = f.inputs[0].type.shape
-            return size(shape[d] for d in f.axes) <= self.tiny(f)
+            return self.tiny(f, size(shape[d] for d in f.axes))
         if isinstance(f, Added):
             return False
         if isinstance(f, nest.Contract):
             a = f.inputs[0].type.shape
-            return size(a[d] for d in f.contracting[0]) <= self.tiny(f)
+            return self.tiny(f, size(a[d] for d in f.contracting[0]))
         return False
 
-    def tiny(self, f) -> int:
-        small = size(f.outs[0].type.shape) <= self.limit
-        return 16 if small and self.limit == SMALL_IN_LOOP else TINY_REDUCTION
+    def tiny(self, f, terms: int) -> bool:
+        """Whether sums of that many terms are written out."""
+        results = size(f.outs[0].type.shape)
+        if results <= self.limit and self.limit == SMALL_IN_LOOP:
+            return results * terms <= WRITTEN_OUT
+        return terms <= TINY_REDUCTION
 
     def is_small(self, v) -> bool:
         return size(v.type.shape) <= self.limit
