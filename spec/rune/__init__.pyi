@@ -209,7 +209,8 @@ def grad(
     Raises:
         TypeError: ``rune.grad: the objective must return a real or complex scalar, got float64 [3]``,
             and likewise for an integer; ``rune.grad: the parameters hold no real or complex array``;
-            also where ``f`` is not callable or ``argnums`` names no positional argument.
+            also where ``f`` is not callable or ``argnums`` is no int or sequence of ints.
+        ValueError: where the call has no argument at a position in ``argnums``.
     """
 
 def value_and_grad(
@@ -867,7 +868,8 @@ def jit(f: Callable[_P, _R], *, static_argnames: str | Sequence[str] = ()) -> _C
     are static: each value, with its type, has a program of its own. Python floats and complex
     numbers are values, weak as NumPy has them. ``static_argnames`` names further arguments that are
     static. Every retrace is logged (logger ``rune``, level DEBUG) with the first difference:
-    ``rune.jit: retrace: 1.window: int 3 here, int 2 in the previous key``.
+    ``rune.jit: retrace: 1.window: int 3 here, int 2 in the previous key``. After several in a row that
+    differ in one int, a warning names it.
 
     **The body runs while it is traced, and only then.** A ``print`` in it prints once per key.
 
@@ -888,7 +890,9 @@ def jit(f: Callable[_P, _R], *, static_argnames: str | Sequence[str] = ()) -> _C
     functions are within 4 units in the last place. The same program on the same layout gives the same
     bits on every call. No floating-point warnings are raised.
 
-    **Threads.** Calls may come from several threads at once.
+    **Threads and processes.** Calls may come from several threads at once, and after a fork. A
+    compiled function pickles: one that decorates a function of a module by its name there, another by
+    its function.
 
     The compiled function keeps ``f``'s name and docstring, decorates methods, and has
 
@@ -953,10 +957,16 @@ def explain(f: Callable[_P, Any]) -> Callable[_P, Any]:
     ``explain(f)(*args)`` traces and compiles ``f`` for these arguments, without running it, and
     returns an object whose ``str`` is a report and whose attributes are data:
 
-    - ``kernels``: the loop nests, and which operations were fused into each;
-    - ``loops``: the scans, each with its ``kept_bytes``, the bytes of residuals kept per step;
-    - ``buffers``: the arrays that the call allocates, with their bytes;
+    - ``kernels``: the loop nests, each with its ``shape`` and the ``operations`` fused into it;
+    - ``loops``: the loops over steps, each with its ``steps``, whether it runs in ``reverse``, and its
+      ``kept_bytes``, the bytes of residuals kept per step;
+    - ``buffers``: the bytes of each array that the call needs besides its results;
+    - ``library_calls`` and ``host_calls``: what is called in BLAS, LAPACK or SciPy, and in Python;
     - ``llvm`` and ``asm``: the texts that the compiler read and wrote.
+
+    >>> report = rune.explain(lambda x: np.sum(np.sin(x) * x))(np.ones(1000))
+    >>> [kernel.operations for kernel in report.kernels]
+    [('sum over [0]', 'mul', 'sin')]
 
     >>> def last(p):
     ...     return rune.scan(lambda x, _: (p * x * (1 - x), None), 0.5, None, length=50)[0]
