@@ -90,10 +90,10 @@ def erfcx_slope(x: Any, o: Any) -> Any:
     near = e.sub(e.mul(2.0, e.mul(x, o)), 2 / ROOT_PI)
     if is_complex(x):
         return near
-    far = e.gt(x, 3.0)
-    y = e.select(far, x, 3.0)
+    far = e.gt(x, 2.5)
+    y = e.select(far, x, 2.5)
     t = y
-    for n in range(40, 1, -1):
+    for n in range(30, 1, -1):
         t = e.add(y, e.div(n / 2, t))
     t = e.div(0.5, t)
     return e.select(far, e.mul(-2 / ROOT_PI, e.div(t, e.add(y, t))), near)
@@ -185,20 +185,22 @@ STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 
 
 
 def gamma_density(a: Any, x: Any) -> Any:
-    """x**(a-1) exp(-x) / gamma(a): as it stands for small a; from C. Loader's saddle point for large."""
-    large = e.gt(a, 20.0)
+    """x**(a-1) exp(-x) / gamma(a): as it stands while that cannot overflow; else by C. Loader's saddle point."""
+    large = e.logical_or(e.gt(a, 100.0), e.gt(x, 1000.0))
     small = e.select(large, 1.0, a)
     half = e.exp(e.mul(-0.5, x))
-    direct = e.div(e.mul(e.mul(half, e.pow(x, e.sub(small, 1.0))), half), e.gamma(small))
-    a = e.select(large, a, 21.0)
-    y = e.select(e.logical_and(large, e.gt(x, 0.0)), x, 21.0)
+    direct = e.div(
+        e.mul(e.mul(half, e.pow(e.select(large, 1.0, x), e.sub(small, 1.0))), half), e.gamma(small)
+    )
+    a = e.select(large, a, 100.0)
+    y = e.select(e.logical_and(large, e.gt(x, 0.0)), x, 100.0)
     t = e.div(e.sub(y, a), a)
     v = e.div(t, e.add(2.0, t))  # t - log1p(t) = t v - 2 (v**3/3 + v**5/5 + ...)
     close = e.lt(e.abs(t), 0.5)
     s = e.select(close, v, 0.0)
     odd = polynomial([1 / (2 * k + 3) for k in range(17)], e.square(s))
     gap = e.sub(e.mul(t, s), e.mul(2.0, e.mul(e.mul(e.square(s), s), odd)))
-    gap = e.select(close, gap, e.sub(t, e.log1p(e.select(close, 0.0, t))))
+    gap = e.select(close, gap, e.sub(t, e.log(e.select(close, 1.0, e.div(y, a)))))
     inverse = e.reciprocal(a)
     correction = e.mul(inverse, polynomial(STIRLING, e.square(inverse)))
     saddle = e.exp(e.neg(e.add(e.mul(a, gap), correction)))
@@ -290,8 +292,8 @@ def exprel_slope(x: Any, o: Any) -> Any:
     return e.select(near, series, e.div(e.sub(e.exp(far), o), far))
 
 
-def ellipk_slope(m: Any, k: Any) -> Any:
-    whole = e.sub(e.div(e.ellipe(m), e.sub(1.0, m)), k)
+def ellipk_slope(m: Any, rest: Any, k: Any) -> Any:
+    whole = e.sub(e.div(e.ellipe(m), rest), k)
     return over(m, e.mul(0.5, whole), math.pi / 8)
 
 
@@ -319,7 +321,7 @@ ONE = {  # of one argument: name -> derivative from (x, result)
     "erf": lambda x, o: e.mul(2 / ROOT_PI, e.gaussian(x)),
     "erfc": lambda x, o: e.mul(-2 / ROOT_PI, e.gaussian(x)),
     "erfcx": erfcx_slope,
-    "erfi": lambda x, o: e.div(2 / ROOT_PI, e.gaussian(x)),
+    "erfi": lambda x, o: e.mul(2 / ROOT_PI, e.square(e.square(e.reciprocal(e.gaussian(e.mul(0.5, x)))))),
     "erfinv": lambda x, o: inverse_erf_slope(e.sub(1.0, e.abs(x)), o),
     "erfcinv": lambda x, o: e.neg(inverse_erf_slope(e.minimum(x, e.sub(2.0, x)), o)),
     "dawsn": lambda x, o: e.sub(1.0, e.mul(2.0, e.mul(x, o))),
@@ -350,9 +352,9 @@ ONE = {  # of one argument: name -> derivative from (x, result)
     "exp10": lambda x, o: e.mul(math.log(10), o),
     "cosm1": lambda x, o: e.neg(e.sin(x)),
     "spence": lambda x, o: over(e.sub(1.0, x), e.log(x), -1.0),
-    "ellipk": ellipk_slope,
+    "ellipk": lambda m, o: ellipk_slope(m, e.sub(1.0, m), o),
     "ellipe": lambda m, o: over(m, e.mul(0.5, e.sub(o, e.ellipk(m))), -math.pi / 8),
-    "ellipkm1": lambda p, o: e.neg(ellipk_slope(e.sub(1.0, p), o)),
+    "ellipkm1": lambda p, o: e.neg(ellipk_slope(e.sub(1.0, p), p, o)),
     "sindg": lambda x, o: e.mul(math.pi / 180, e.cosdg(x)),
     "cosdg": lambda x, o: e.mul(-math.pi / 180, e.sindg(x)),
     "tandg": lambda x, o: e.mul(math.pi / 180, e.add(1.0, e.square(o))),
