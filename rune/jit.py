@@ -11,10 +11,8 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import logging
 import sys
 import threading
-import warnings
 import weakref
 from typing import Any
 
@@ -25,6 +23,7 @@ from rune.arguments import callable_, is_dynamic, leaf_type, refuse, unusual
 from rune.constructs.call import call
 from rune.level import Value, bind, opened, running, tracing
 from rune.program import Program, Stats
+from rune.retraces import Retraces, argument_path
 from rune.structure import Tree, describe, flatten, static_key
 from rune.totals import arrive, collecting, open_totals
 from rune.trace import Trace
@@ -33,7 +32,6 @@ from rune.value import box, raw
 __all__ = ["Compiled", "Entry", "jit", "traced"]
 
 NAME = "rune.jit"
-logger = logging.getLogger("rune")
 
 
 class Entry:
@@ -111,7 +109,7 @@ class Compiled:
         self._pending: dict = {}
         self._lock = threading.Lock()
         self._stats = Stats()
-        self._retraces = Retraces(self._label)
+        self._retraces = Retraces(NAME, self._label)
         self._direct: Any = None  # a native call for arguments like those of the last call
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -269,57 +267,10 @@ def jitted(f: Any, static_argnames: tuple) -> Compiled:
     return jit(f, static_argnames=static_argnames)
 
 
-class Retraces:
-    """Says why a function is traced again, and warns of one that is traced for every value of an int."""
-
-    SEVERAL = 5  # retraces in a row that differ in one int and nothing else
-
-    def __init__(self, label: str):
-        self.label = label
-        self.previous: dict | None = None
-        self.run: tuple[str, int] = ("", 0)  # the argument that the last retraces differed in, and how many
-        self.lock = threading.Lock()
-
-    def report(self, key: tuple, leaves: list, tree: Tree) -> None:
-        with self.lock:
-            now = {argument_path(tree, k): described(x) for k, x in enumerate(leaves)}
-            before, self.previous = self.previous, now
-            if before is None:
-                return
-            changed = [p for p in now if now[p] != before.get(p)] + [p for p in before if p not in now]
-            if not changed:
-                logger.debug("%s: retrace: the same arguments in another setting", NAME)
-                return
-            path = changed[0]
-            here, there = now.get(path, "absent"), before.get(path, "absent")
-            logger.debug("%s: retrace: %s: %s here, %s in the previous key", NAME, path, here, there)
-            one_int = len(changed) == 1 and here.startswith("int ") and there.startswith("int ")
-            count = self.run[1] + 1 if one_int and self.run[0] == path else int(one_int)
-            self.run = (path if one_int else "", count)
-        if count == self.SEVERAL:
-            warnings.warn(
-                f"{NAME}: {self.label} was traced {count + 1} times for values of the int {path}: "
-                f"pass a NumPy integer or a float where the value need not be known to the trace",
-                stacklevel=6,
-            )
-
-
-def described(x: Any) -> str:
-    t = leaf_type(x) if is_dynamic(x) else None
-    if t is None:
-        return describe(x) if x is None or isinstance(x, (str, int, float)) else repr(x)
-    return f"{'Python ' if t.weak else ''}{t}"
-
-
 def surroundings() -> tuple:
     """What a trace may read besides its arguments: the totals being collected, and the named maps."""
     maps = tuple((m.size.name, int(m.size)) for m in running() if m.maps and m.size.name is not None)
     return open_totals(), maps
-
-
-def argument_path(tree: Tree, k: int) -> str:
-    """The path of leaf k of (args, keywords): the argument's position or name, then the path inside."""
-    return tree.paths()[k].partition(".")[2]
 
 
 def jit(f, *, static_argnames=()):
