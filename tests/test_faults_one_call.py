@@ -154,3 +154,47 @@ def test_powers_of_booleans_have_numpy_s_dtypes():
     x = np.array([True, False])
     for f in (lambda x: x**2, lambda x: np.power(x, 2), lambda x: x**3, lambda x: x**2.0, lambda x: x**True):
         same(rune.jit(f)(x), f(x))
+
+
+# Numbers --------------------------------------------------------------------------------------------
+
+COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
+
+
+@pytest.mark.parametrize("f", COMPARISONS)
+def test_signed_and_unsigned_integers_compare_by_value(f):
+    signed = np.array([-(2**63), -1, 0, 5, 2**63 - 1])[:, None]
+    unsigned = np.array([0, 5, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
+    same(rune.jit(f)(signed, unsigned), f(signed, unsigned))
+    same(rune.jit(f)(unsigned, signed), f(unsigned, signed))
+    same(rune.jit(lambda x: f(x, np.uint64(2**64 - 1)))(signed), f(signed, np.uint64(2**64 - 1)))
+    small = signed[1:4].astype(np.int8)
+    same(rune.jit(f)(small, unsigned), f(small, unsigned))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40, 700])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c16"])
+def test_sums_of_negative_zeros_have_numpy_s_sign(n, dtype):
+    x = np.full((3, n), -0.0, dtype)
+    if x.dtype.kind == "c":
+        x.imag = -0.0
+    ones = np.ones(n, dtype)
+    for f in (
+        lambda x: np.sum(x, axis=1),
+        lambda x: np.sum(x),
+        lambda x: np.mean(x, axis=0),
+        lambda x: x @ ones,
+        lambda x: np.cumsum(x, axis=0),
+        lambda x: np.cumsum(x, axis=1),
+        lambda x: np.cumsum(np.pad(x, 1)[::-1, ::-1], axis=1),
+    ):
+        got, expected = rune.jit(f)(x), f(x)
+        for part in (np.real, np.imag) if x.dtype.kind == "c" and f(x).ndim < 2 else (np.real,):
+            assert np.array_equal(np.signbit(part(got)), np.signbit(part(expected)))
+
+
+def test_sinc_near_nothing_in_every_precision():
+    for dtype in ("f2", "f4", "f8"):
+        x = np.array([0.0, -0.0, np.finfo(dtype).tiny, 0.5], dtype)
+        same(rune.jit(np.sinc)(x), np.sinc(x), 2e-3 if dtype == "f2" else 1e-6)
+        assert np.all(np.isfinite(rune.grad(lambda x: np.sum(np.sinc(x)))(x)))

@@ -18,7 +18,7 @@ from .plan import SMALL_IN_LOOP, UNROLL, Plan, size
 from .rewrite import Added
 from .split import cuts
 from .source import (
-    Buffer, Computed, Read, Scalar, Small, Source, broadcast_index, combine, first_extreme, identity, row_major, wide,
+    Buffer, Computed, Read, Scalar, Small, Source, broadcast_index, combine, first_extreme, identity, row_major, start, wide,
 )  # fmt: skip
 from .view import view_of
 
@@ -532,7 +532,7 @@ def accumulate(e: Emission, form, stage) -> None:
             with loop_over(fn, outer) as at:
                 if size(inner) == 1:
                     cell = Buffer(fn.alloca(kind, 1), kind, (), maybe_product=False)
-                    cell.store_flat(unit, 0, identity(form.op, kind))
+                    cell.store_flat(unit, 0, start(form.op, kind))
                     with fn.loop(n) as k:
                         i = (n - 1) - k if form.reverse else k
                         index = (*at, i, *(0 for _ in inner))

@@ -430,7 +430,17 @@ COMPARE["b"] = COMPARE["u"]
 
 @row("eq ne lt le gt ge", "biuf")
 def _(op, fn, a, b):
+    if {a.kind[0], b.kind[0]} == {"i", "u"}:
+        return compare_signs(fn, op, a, b)
     return cmp(fn, COMPARE[a.kind[0]][op], a, b)
+
+
+def compare_signs(fn, op, a, b):
+    """int64 beside uint64, which NumPy compares by value: what is negative is less than all else."""
+    x = a if a.kind[0] == "i" else b
+    negative = cmp(fn, "slt", x, num(0, x))
+    known = constant(op == "ne" or (op[0] == "l") == (x is a) and op != "eq", "b1")
+    return select(fn, negative, known, cmp(fn, COMPARE["u"][op], a, b))
 
 
 @row("eq ne lt le gt ge", "c")

@@ -288,6 +288,13 @@ def identity(op: str, kind: str) -> Value:
     return math.constant(0 if op == "max" else 2**bits - 1, kind)
 
 
+def start(op: str, kind: str) -> Value:
+    """What a running result starts from: -0.0 + x is x for every x, and 0.0 + x is not."""
+    if op == "sum" and kind[0] in "fc":
+        return math.constant(-0.0 if kind[0] == "f" else complex(-0.0, -0.0), kind)
+    return identity(op, kind)
+
+
 def combine(fn, op: str, a: Value, b: Value, free: bool = False) -> Value:
     """One step of a reduction; `free` lets sums and products associate."""
     k = a.kind
@@ -320,6 +327,8 @@ def reduce_on_the_spot(unit, s: Computed, index):
     fn, form, x = unit.fn, s.form, s.inputs[0]
     total = position = None
     k = "b1" if form.op in ("any", "all") else wide(x.kind if form.op.startswith("arg") else s.kind)
+    if form.op == "sum" and k[0] in "fc":
+        total = identity("sum", k)  # a sum is never -0.0
     for n, at in enumerate(reduced_indices(x.shape, form.axes, index)):
         v = math.cast(fn, unit.element(x, at), k)
         if form.op.startswith("arg"):
@@ -385,7 +394,7 @@ def contract_on_the_spot(unit, s: Computed, index):
     fn, form = unit.fn, s.form
     a, b = s.inputs
     k = wide(s.kind)
-    total = None
+    total = identity("sum", k) if k[0] in "fc" else None  # a sum is never -0.0
     sizes = [a.shape[d] for d in form.contracting[0]]
     for at in reduced_indices(sizes, range(len(sizes)), ()):
         ia, ib = contract_index(form, a, b, index, at)

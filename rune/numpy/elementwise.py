@@ -443,5 +443,7 @@ def fix(x, out=None):
 @function("sinc")
 def sinc(x):
     x = asarray(x)
-    y = e.mul(math.pi, e.select(e.eq(x, 0), cast(1e-20, common(x, 1.0)), x))
+    y = e.mul(math.pi, x)
+    small = np.finfo(dtype_of(y)).eps if dtype_of(y).kind == "f" else 1e-20
+    y = e.select(e.ne(y, 0), y, cast(small, dtype_of(y)))
     return e.div(e.sin(y), y)
