@@ -1,5 +1,9 @@
 """Faults found by attack, each held by a test of its whole kind."""
 
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -198,3 +202,56 @@ def test_sinc_near_nothing_in_every_precision():
         x = np.array([0.0, -0.0, np.finfo(dtype).tiny, 0.5], dtype)
         same(rune.jit(np.sinc)(x), np.sinc(x), 2e-3 if dtype == "f2" else 1e-6)
         assert np.all(np.isfinite(rune.grad(lambda x: np.sum(np.sinc(x)))(x)))
+
+
+# Threads --------------------------------------------------------------------------------------------
+
+FIRST_CALLS = """
+import threading, numpy as np, rune
+from rune.native import dispatch
+gate = threading.Barrier(8)
+functions = [rune.jit(lambda x, k=k: np.cos(x) * k) for k in range(8)]
+x = np.array(0.5)
+for f in functions:
+    f(x[()])  # compiled; a NumPy scalar makes no native call
+def work(k):
+    gate.wait()
+    for _ in range(200):
+        assert np.allclose(functions[k](x), np.cos(x) * k)
+threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print("made", dispatch.entry.cache_info().misses)  # a second one would die while its builtin is in use
+"""
+
+
+def test_the_first_calls_of_a_process_may_come_from_several_threads():
+    out = subprocess.run([sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True, timeout=120)
+    assert out.stdout == "made 1\n", out.stderr
+
+
+def test_threads_that_trace_call_and_forget_one_function_and_others():
+    square = rune.jit(lambda x: np.sum(np.sin(x) ** 2))
+    gradient = rune.jit(rune.grad(square))
+
+    def work(seed):
+        random = np.random.default_rng(seed)
+        for k in range(6):
+            x = random.normal(size=int(random.integers(1, 12)))
+            np.testing.assert_allclose(square(x), np.sum(np.sin(x) ** 2))
+            np.testing.assert_allclose(gradient(x), np.sin(2 * x))
+            np.testing.assert_allclose(rune.jit(lambda x, k=k: np.cumsum(x) * k)(x), np.cumsum(x) * k)
+            if k % 3 == 0:
+                square.clear()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+
+
+@pytest.mark.parametrize("repeat", range(3))
+def test_functions_that_call_each_other_are_traced_from_several_threads(repeat):
+    f = rune.jit(lambda x, n: g(x, n - 1) + 1 if n > 0 else x)
+    g = rune.jit(lambda x, n: f(x, n - 1) * 2 if n > 0 else x)
+    with ThreadPoolExecutor(8) as pool:
+        calls = [pool.submit(f if k % 2 else g, np.float64(1), 6) for k in range(16)]
+        assert [c.result(timeout=60) for c in calls] == [g(np.float64(1), 6), f(np.float64(1), 6)] * 8

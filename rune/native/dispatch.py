@@ -353,7 +353,8 @@ def direct(executable: Any, fallback: Callable, single: bool = False, numbers: t
     elements = sum(int(np.prod(shape)) for shape, _ in (*types, *results))
     work = elements + 1000 * len(executable.report.library_calls)
     work += sum(100 * loop.steps for loop in executable.report.loops)
-    definition, _ = entry()
+    with jit.LOCK:  # made once: what another thread made at the same time would die with its caller
+        definition, _ = entry()
     words[INPUTS], words[OUTPUTS], words[MAIN] = len(types), len(results), executable._tracker["main"]
     words[EXTERNS], words[SIZE] = ctypes.addressof(executable._externs), size
     words[FALLBACK], words[SINGLE], words[FREES] = id(fallback), int(single), int(work > RELEASE)
