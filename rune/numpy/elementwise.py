@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import Value
+from rune.level import TracedValueError, Value
 from rune.numpy.arguments import asarray, common, dtype_of, integer, operand, promote, real_dtype, shape_of
 from rune.numpy.register import attribute, function, method
 from rune.primitives import movement
@@ -73,6 +73,8 @@ def power(x: Any, y: Any, operator: bool = False) -> Any:
             raise ValueError("Integers to negative integer powers are not allowed.")
         square = type(y) is int and y == 2 and (operator or dtype == dtype_of(x))
         return elementwise("square", x, operator=operator) if square else elementwise("pow", x, y, operator=operator)
+    if y == 0:
+        return e.select(True, cast(1, dtype), x) if isinstance(x, Value) else elementwise("pow", x, y)
     name = {2: "square", 0.5: "sqrt", -1: "reciprocal"}.get(y)
     if name is None and y != 1:
         return elementwise("pow", x, y, operator=operator)
@@ -370,7 +372,13 @@ def real_if_close(a, tol=100):
     a = asarray(a)
     if dtype_of(a).kind != "c":
         return a
-    raise TypeError("numpy.real_if_close: the dtype would depend on traced values: use np.real(x)")
+    known = a
+    if isinstance(a, Value):
+        try:
+            known = a.level.concrete(a)
+        except TracedValueError as error:
+            raise TracedValueError(f"real_if_close: {error}; the dtype would depend on values: use np.real(x)") from None
+    return e.real(a) if np.isrealobj(np.real_if_close(known, tol)) else a
 
 
 @function("iscomplex")

@@ -20,7 +20,7 @@ from rune.numpy.arguments import (
 )
 from rune.numpy.elementwise import conjugate
 from rune.numpy.products import matmul
-from rune.numpy.reductions import reduced
+from rune.numpy.reductions import reduced, safe_root
 from rune.numpy.triangles import diagonal
 from rune.numpy.register import function
 from rune.numpy.shapes import moveaxis, swap_last
@@ -231,12 +231,15 @@ def hermitian(a: Any, UPLO: str) -> Any:
     n = shape_of(a)[-1]
     read = np.tri(n, dtype=bool)
     read = read if UPLO.upper() == "L" else read.T
+    if dtype_of(a).kind == "c":
+        # LAPACK reads the real part of the diagonal.
+        a = e.select(np.eye(n, dtype=bool), e.complex(e.real(a), real_dtype(dtype_of(a)).type(0)), a)
     return e.select(read, a, H(a))
 
 
 @function("linalg.eigh")
 def eigh(a, UPLO="L"):
-    return EighResult(*factor.eigh(hermitian(a, UPLO)))
+    return EighResult(*factor.eigh(hermitian(a, UPLO), UPLO.upper()))
 
 
 @function("linalg.eigvalsh")
@@ -328,12 +331,6 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
 
 
 # Norms
-
-
-def safe_root(total: Any) -> Any:
-    """The square root, with derivative 0 at 0."""
-    zero = e.eq(total, 0)
-    return e.select(zero, cast(0, dtype_of(total)), e.sqrt(e.select(zero, 1, total)))
 
 
 def vector_norm_over(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:

@@ -97,7 +97,12 @@ def reduced(op: str, a: Any, axis: Any = None, keepdims: Any = False, where: Any
 
 
 def complex_extreme(op: str, a: Any, axes: tuple[int, ...]) -> Any:
-    raise TypeError(f"numpy.{op}: complex numbers have no order here: compare np.abs(x) or np.real(x)")
+    """The first in NumPy's order of complex numbers: by the real part, then by the imaginary one."""
+    re, im = e.real(a), e.imag(a)
+    first = reduce(op, re, axes)
+    wide = keep(first, shape_of(a), axes, True)
+    spare = NEUTRAL[op](dtype_of(im))
+    return e.complex(first, reduce(op, e.select(e.eq(re, wide), im, spare), axes))
 
 
 def reduction(op: str, *names: str, by_dtype: bool = False) -> None:
@@ -203,7 +208,13 @@ def std(
     correction=MISSING,
 ):
     variance, result = moments(a, axis, dtype, ddof, keepdims, where, mean, correction)
-    return cast(e.sqrt(variance), result)
+    return cast(safe_root(variance), result)
+
+
+def safe_root(total: Any) -> Any:
+    """The square root, with derivative 0 at 0."""
+    zero = e.eq(total, 0)
+    return e.select(zero, total, e.sqrt(e.select(zero, cast(1, dtype_of(total)), total)))
 
 
 @function("ptp")
@@ -392,4 +403,4 @@ def nanstd(
     mean=MISSING,
     correction=MISSING,
 ):
-    return e.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
+    return safe_root(nanvar(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))

@@ -87,14 +87,22 @@ class Eigh(Factorisation):
         return [Type(real(a.dtype), a.shape[:-1]), a.strong()]
 
     def evaluate(self, args, params):
-        return list(np.linalg.eigh(args[0]))
+        return list(np.linalg.eigh(args[0], params["uplo"]))
 
     def derivative(self, a, da, params):
         w, v = bind(self, [a], params)
         m = matmul(H(v), matmul(da, v))
-        dw = diagonal(m)
-        dw = e.real(dw) if type_of(a).dtype.kind == "c" else dw
-        return [w, v], [dw, matmul(v, e.mul(gaps(w), m))]
+        dv = matmul(v, e.mul(gaps(w), m))
+        if type_of(a).dtype.kind != "c":
+            return [w, v], [diagonal(m), dv]
+        # LAPACK's vectors have a real component: the first where it reads the lower triangle, else the last.
+        n, lead = type_of(v).shape[-1], type_of(v).ndim - 2
+        k = 0 if params["uplo"] == "L" else n - 1
+        fixed, change = e.real(movement.part(v, lead, k, k + 1)), e.imag(movement.part(dv, lead, k, k + 1))
+        still = e.eq(fixed, 0)
+        turn = e.select(still, 0.0, e.div(change, e.select(still, 1, fixed)))
+        dv = e.sub(dv, e.mul(v, e.complex(np.zeros((), type_of(turn).dtype)[()], turn)))
+        return [w, v], [e.real(diagonal(m)), dv]
 
 
 class Svd(Factorisation):
@@ -242,8 +250,8 @@ class Pinv(Factorisation):
 eigh_, svd_, qr_, eig_, pinv_ = Eigh(), Svd(), Qr(), Eig(), Pinv()
 
 
-def eigh(a: Any) -> list:
-    return bind(eigh_, [a], {})
+def eigh(a: Any, uplo: str = "L") -> list:
+    return bind(eigh_, [a], {"uplo": uplo})
 
 
 def svd(a: Any, vectors: bool = True, full: bool = False) -> list:

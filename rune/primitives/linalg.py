@@ -155,11 +155,10 @@ class Cholesky(Primitive):
         n = type_of(a).shape[-1]
         dtype = type_of(da).dtype
         low = np.tril(np.ones((n, n), dtype), -1)
-        lower = e.mul(da, low)
-        change = e.add(
-            e.add(lower, e.conj(swap(lower)) if dtype.kind == "c" else swap(lower)),
-            e.mul(da, np.eye(n, dtype=dtype)),
-        )
+        lower, own = e.mul(da, low), e.mul(da, np.eye(n, dtype=dtype))
+        if dtype.kind == "c":
+            own = e.complex(e.real(own), np.zeros((), part_dtype(dtype))[()])
+        change = e.add(e.add(lower, conjugate_transpose(lower)), own)
         # P = L^-1 dA L^-H, dL = L * (lower half of P, its diagonal halved)
         p = triangular_solve(l, change, lower=True, transpose=False)
         p = triangular_solve(l, conjugate_transpose(p), lower=True, transpose=False)
@@ -179,6 +178,11 @@ class Cholesky(Primitive):
 def identity_like(a: Any) -> np.ndarray:
     t = type_of(a)
     return np.eye(t.shape[-1], dtype=t.dtype)
+
+
+def part_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype of the parts of a complex number."""
+    return np.zeros((), dtype).real.dtype
 
 
 def conjugate_transpose(a: Any) -> Any:

@@ -210,8 +210,25 @@ def _sign_tangent(tangents, primals, out, params):
     return e.mul(out, e.complex(_zero(across), across))
 
 
+def raised(x: Any, k: Any) -> Any:
+    """x**k for a constant k, without `pow` where another row says it."""
+    name = (
+        {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal"}.get(float(k))
+        if not np.ndim(k) and not np.iscomplexobj(k)
+        else None
+    )
+    if name is None or type_of(x).dtype != np.result_type(type_of(x).dtype, type_of(k).dtype):
+        return e.pow(x, k)
+    return getattr(e, name)(x)
+
+
 def _pow_x(x, y, o):
-    slope = e.select(e.eq(y, 0), 0.0, e.mul(y, e.pow(x, e.sub(y, 1))))
+    if not isinstance(y, Value) and np.all(np.not_equal(y, 0)):
+        slope = e.mul(y, raised(x, y - 1))
+    else:
+        # The power is taken where y is not 0 only: at x = 0 its derivative would be infinite.
+        zero = e.eq(y, 0)
+        slope = e.select(zero, 0.0, e.mul(y, e.pow(x, e.sub(e.select(zero, 1, y), 1))))
     if _is_complex(o) or (not isinstance(y, Value) and np.all((y >= 0.5) | (y % 0.5 == 0))):
         return slope
     # y - 1 is rounded below 1/2; there x**y / x is as good as x**y, where x is neither 0 nor infinite.

@@ -51,6 +51,9 @@ w ** 0.5
 w ** -1
 w ** 1
 w ** 0
+w ** 4
+np.power(v, [0.0, 1.0, 2.0, 0.5, 3.0])
+np.power(w, k)
 f ** 2
 f * 2.0 + 1
 f * np.float64(2.0)
@@ -225,6 +228,9 @@ np.var(z)
 np.var(k)
 np.var(m, where=m > 0)
 np.var(m, correction=1)
+np.std(np.zeros(3) * s[0])
+np.max(z)
+np.min(Z, axis=0)
 np.std(m, axis=1, keepdims=True)
 np.std(f)
 np.ptp(m, axis=1)
