@@ -196,10 +196,35 @@ class Emission:
                 sinks.append(Store(target, s))
             results.append((v, target))
         unit.report.kernel(stage, self.plan)
+        apart = self.short_axes_apart(stage)
         with self.kernel(size(stage.space)):
             self.loops(stage.space, sinks)
+        self.sources.update(apart)
         for v, target in results:
             self.sources[v] = target
+
+    def short_axes_apart(self, stage) -> dict:
+        """Copies small operands so that their short last axis (x, y, z) lies outside, for vector loads.
+
+        Gives the sources to put back after the nest.
+        """
+        old = {}
+        for v in stage.reads:
+            s = self.source(v)
+            shape = s.shape
+            if not (isinstance(s, Buffer) and s.contiguous and len(shape) > 1 and 1 < shape[-1] <= UNROLL):
+                continue
+            if 16 * s.size > size(stage.space) or size(shape[:-1]) <= 16:
+                continue
+            b = self.temporary(s.kind, shape)
+            b.strides, b.maybe_product = short_axes_outside(shape, 1), s.maybe_product
+            if b.place is not None:
+                self.owned.setdefault(id(b), []).append(b.place)
+                self.scratch.append(id(b))
+            self.fill(b, s)
+            old[v] = s
+            self.sources[v] = b
+        return old
 
     def loops(self, space, sinks) -> None:
         """One nest of loops over a space that computes all the sinks."""
@@ -244,6 +269,13 @@ def collapsible(s: Source, space) -> bool:
     if isinstance(s, Computed) and isinstance(s.form, nest.Elementwise):
         return all(collapsible(x, space) for x in s.inputs)
     return False
+
+
+def short_axes_outside(shape, short: int) -> tuple[int, ...]:
+    """Strides of an array whose last `short` axes come first in memory."""
+    long = shape[: len(shape) - short]
+    inner = row_major(long)
+    return (*inner, *(s * size(long) for s in row_major(shape[len(long) :])))
 
 
 class Store:
@@ -312,8 +344,12 @@ class Fold:
         """Memory that is added to must start from the identity."""
         if not self.in_memory:
             return
-        if self.kind != self.target.kind:
-            self.memory = emission.temporary(self.kind, self.target.shape)
+        shape, short = self.target.shape, len(self.kept)
+        apart = short and size(shape[: len(shape) - short]) > 16  # short axes go outside: loops run over the others
+        if self.kind != self.target.kind or apart:
+            self.memory = emission.temporary(self.kind, shape)
+            if apart:
+                self.memory.strides = short_axes_outside(shape, short)
             if self.memory.place is not None:
                 emission.owned.setdefault(id(self.memory), []).append(self.memory.place)
                 emission.scratch.append(id(self.memory))
