@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rune
-from rune.primitives import contract, indexing, linalg, map, movement, reduce
+from rune.primitives import contract, indexing, linalg, map, movement, reduce, special
 from rune.primitives.scalar import TABLE
 from rune.trace import record
 from rune.value import box, raw
@@ -131,7 +131,9 @@ def test_compiled_is_evaluated(name, f, args):
 @every
 def test_the_tangent_is_the_central_difference(name, f, args):
     out = f(*args)
-    if not smooth(args) or out.dtype.kind != "f" or name in ("nextafter", "cast"):  # these are steps, not smooth
+    if (
+        not smooth(args) or out.dtype.kind != "f" or name in ("nextafter", "cast")
+    ):  # these are steps, not smooth
         return
     d, eps = directions(args), 1e-6
     want = (
@@ -152,7 +154,9 @@ def test_the_transpose_is_the_adjoint_of_the_tangent(name, f, args):
     _, dy = rune.jvp(on_boxes(f), args, d)
     pulled = sum(np.sum(g * v) for g, v in zip(pullback(ct), d, strict=True))
     single = name == "cast"  # through float32
-    np.testing.assert_allclose(pulled, np.sum(ct * dy), rtol=1e-6 if single else 1e-9, atol=1e-6 if single else 1e-11)
+    np.testing.assert_allclose(
+        pulled, np.sum(ct * dy), rtol=1e-6 if single else 1e-9, atol=1e-6 if single else 1e-11
+    )
 
 
 @every
@@ -186,3 +190,121 @@ def test_the_gradient_is_the_same_compiled(name, f, args):
     ):
         for g, w in zip(way(*args), want, strict=True):
             np.testing.assert_allclose(g, w, **close)
+
+
+# Complex values: a tangent is a displacement, and the gradient of a real function df/dx - i df/dy.
+
+z = rng.standard_normal((3, 4)) + 1j * rng.standard_normal((3, 4))
+w = rng.uniform(0.6, 1.4, (3, 4)) * np.exp(1j * rng.uniform(-1, 1, (3, 4)))
+STEPS = {"rint", "select", "cast", "complex", "nextafter"}
+special.load()
+
+
+def complex_rows():
+    for row in TABLE.values():
+        if (
+            row.name in STEPS or row.name == "ive"
+        ):  # ive of a complex number has no complex derivative, and says so
+            continue
+        f = lambda *args, op=row.name: map.elementwise(op, *args)
+        every_args = (
+            [(z[0],)] if getattr(row.ufunc, "nin", 1) == 1 else [(z[0], w[0]), (x[0], w[0]), (z[0], y[0])]
+        )
+        refused = [k for k, p in enumerate(row.partials or ()) if getattr(p, "__name__", "") == "refuse"]
+        for args in every_args:
+            try:
+                out = f(*args)
+            except TypeError:  # NumPy has no complex loop
+                continue
+            name = f"{row.name} of {', '.join(a.dtype.name for a in args)}"
+            if refused == [0] and len(args) == 2:
+                yield name, (lambda b, f=f, a=args[0]: f(a, b)), args[1:]
+            elif out.dtype.kind in "fc" and not refused:
+                yield name, f, args
+
+
+def complex_primitives():
+    for name, f, args in PRIMITIVES:
+        if name.startswith(("arg", "any", "cast", "take along", "cumulative max")):
+            continue
+        twin = tuple(a + 1j * np.random.default_rng(k).standard_normal(a.shape) for k, a in enumerate(args))
+        twin = tuple(a @ a.conj().swapaxes(1, 2) if name == "cholesky" else a for a in twin)
+        yield name, f, twin
+    yield "complex", lambda a, b: map.elementwise("complex", a, b), (x, y)
+    yield "real to complex", lambda a: map.cast(a, np.complex128), (x,)
+    yield "complex to real", lambda a: map.cast(a, np.float64), (z,)
+    yield "select mixed", lambda a, b: map.elementwise("select", np.arange(4) > 1, a, b), (x, z)
+
+
+complex_instances = [*complex_rows(), *complex_primitives()]
+every_complex = pytest.mark.parametrize(
+    "name, f, args", complex_instances, ids=[name for name, _, _ in complex_instances]
+)
+
+
+def parts(f, args):
+    """The central differences of f by the real and imaginary part of each element of each argument."""
+    eps = 1e-6
+    for k, a in enumerate(args):
+        for unit in (1, 1j) if a.dtype.kind == "c" else (1,):
+            for at in np.ndindex(a.shape):
+                d = np.zeros(a.shape, a.dtype)
+                d[at] = unit
+                up, down = (f(*args[:k], a + s * eps * d, *args[k + 1 :]) for s in (1, -1))
+                yield k, at, unit, d, (up - down) / (2 * eps)
+
+
+@every_complex
+def test_complex_derivatives_are_those_by_both_parts(name, f, args):
+    function = on_boxes(f)
+    if name == "cholesky":  # the factor is that of the Hermitian part, which differences must not leave
+        hermitian = lambda a: (a + np.conj(np.swapaxes(a, 1, 2))) / 2
+        f, function = (
+            lambda a: rune.primitives.linalg.cholesky(hermitian(a)),
+            lambda a: np.linalg.cholesky(hermitian(a)),
+        )
+    out = f(*args)
+    r = np.random.default_rng(9)
+    weight = r.standard_normal(out.shape) + (
+        1j * r.standard_normal(out.shape) if out.dtype.kind == "c" else 0
+    )
+    objective = lambda *args: np.sum(np.real(weight * function(*args)))
+    forward = lambda d, k: rune.jvp(lambda v: function(*args[:k], v, *args[k + 1 :]), (args[k],), (d,))[1]
+    want = [np.zeros(a.shape, a.dtype) for a in args]
+    ways = forward, rune.jit(forward, static_argnames=("k",))
+    for n, (k, at, unit, d, change) in enumerate(parts(f, args)):
+        want[k][at] += np.sum(np.real(weight * change)) * (1 if unit == 1 else -1j)
+        for way in ways if n % 5 == 0 else ways[:1]:
+            np.testing.assert_allclose(way(d, k=k), change, rtol=2e-6, atol=1e-7)
+    each = tuple(range(len(args)))
+    for gradient in (rune.grad(objective, argnums=each), rune.jit(rune.grad(objective, argnums=each))):
+        for g, v, a in zip(gradient(*args), want, args, strict=True):
+            assert g.dtype == a.dtype
+            np.testing.assert_allclose(g, v, rtol=2e-6, atol=1e-7)
+
+
+CUTS = [
+    *((np.arcsin, s * 2.0) for s in (1, -1)),
+    *((np.arccos, s * 2.0) for s in (1, -1)),
+    *((np.arctanh, s * 2.0) for s in (1, -1)),
+    *((np.arccosh, v) for v in (0.5, -0.5, -2.0)),
+    *((np.arcsinh, s * 2.0j) for s in (1, -1)),
+    *((np.arctan, s * 2.0j) for s in (1, -1)),
+    *((f, -2.0) for f in (np.log, np.sqrt, np.log2, np.log10)),
+    (np.log1p, -3.0),
+]
+
+
+@pytest.mark.parametrize("f, at", CUTS, ids=lambda c: getattr(c, "__name__", str(c)))
+def test_on_a_branch_cut_the_sign_of_zero_names_the_side(f, at):
+    for side in (1.0, -1.0):
+        if isinstance(at, complex):
+            there, beside = complex(np.copysign(0.0, side), at.imag), complex(side * 1e-9, at.imag)
+        else:
+            there, beside = complex(at, np.copysign(0.0, side)), complex(at, side * 1e-9)
+        there, beside = np.array([there]), np.array([beside])
+        np.testing.assert_allclose(f(there), f(beside), rtol=1e-7)
+        slope = lambda v: rune.jvp(f, (v,), (np.ones(1, complex),))[1]
+        want = slope(beside)
+        np.testing.assert_allclose(slope(there), want, rtol=1e-7, atol=1e-12)
+        np.testing.assert_allclose(rune.jit(slope)(there), want, rtol=1e-7, atol=1e-12)

@@ -87,8 +87,8 @@ class Map(Primitive):
 
     def lower(self, e):
         row = TABLE[e.params["op"]]
-        kind = e.inputs[0].type.dtype.kind
-        if row.native.startswith("host:") or (row.native.startswith("special:") and kind == "c"):
+        complex_ = any(v.type.dtype.kind == "c" for v in e.inputs)
+        if row.native.startswith("host:") or (row.native.startswith("special:") and complex_):
             return [nest.Host(e.outputs, e.inputs, lambda *args: [row.ufunc(*args)], row.name)]
         return [nest.Elementwise(e.outputs, e.inputs, row.native)]
 

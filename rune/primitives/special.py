@@ -138,7 +138,8 @@ def trigamma(x: Any) -> Any:
     right = e.add(near, tail)
     # trigamma(x) + trigamma(1 - x) = (pi / sin(pi x))**2, whose period is 1.
     inside = e.select(left, x, 0.25)
-    sine = e.sin(e.mul(math.pi, e.sub(inside, e.rint(inside))))
+    period = e.rint(e.real(inside) if is_complex(x) else inside)
+    sine = e.sin(e.mul(math.pi, e.sub(inside, period)))
     return e.select(left, e.sub(e.square(e.div(math.pi, sine)), right), right)
 
 
