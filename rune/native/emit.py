@@ -11,10 +11,10 @@ import itertools
 
 from rune.program import Literal
 
-from . import contract, library, loops, math, nest, scatter
+from . import branch, check, contract, library, loops, math, nest, scatter
 from .function import SIZE
 from .index import Value
-from .plan import SMALL_IN_LOOP, UNROLL, Plan, size
+from .plan import SMALL_IN_LOOP, UNROLL, Plan, Test, size
 from .rewrite import Added
 from .split import cuts
 from .source import (
@@ -646,8 +646,8 @@ FORMS = {
     nest.Update: scatter.update,
     nest.Scatter: scatter.scatter,
     nest.Loop: loops.loop,
-    nest.Branch: loops.branch,
-    nest.Check: loops.check,
+    nest.Branch: branch.branch,
+    Test: check.check,
     nest.Library: library.library,
     nest.Host: library.host,
 }

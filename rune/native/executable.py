@@ -179,14 +179,16 @@ class Executable:
         if code == HOST:
             raise self._raised.pop(threading.get_ident())
         self._raised.pop(threading.get_ident(), None)
-        if code == INDEX:
-            raise IndexError(f"index {value} is out of bounds for axis {axis} with size {size}")
+        steps = tuple(status[STEPS : STEPS + status[STEPS - 1]])
         if code == CHECK:
-            raise self._checks[status[4]](value, tuple(status[STEPS : STEPS + status[5]]))
+            raise self._checks[status[4]](value, steps)
+        where = f" (in {', '.join(f'step {k}' for k in steps)})" if steps else ""
+        if code == INDEX:
+            raise IndexError(f"index {value} is out of bounds for axis {axis} with size {size}{where}")
         if code == NOT_POSITIVE:
-            raise np.linalg.LinAlgError("Matrix is not positive definite")
+            raise np.linalg.LinAlgError(f"Matrix is not positive definite{where}")
         if code == SINGULAR:
-            raise np.linalg.LinAlgError("Singular matrix")
+            raise np.linalg.LinAlgError(f"Singular matrix{where}")
         raise RuntimeError(f"native code failed with status {code}")
 
     @property

@@ -234,32 +234,58 @@ class Function:
         )
 
     @contextlib.contextmanager
-    def loop_until(self, limit: Value, test):
-        """A loop over 0 .. limit - 1 that `test()`, run before each step, may stop.
+    def loop_upto(self, count: Value, most: int, reverse: bool = False):
+        """A loop over 0 .. count - 1, downwards where `reverse`, of a count that is known to be at most `most`.
 
-        Gives its counter, which after the loop is the number of steps taken.
+        Gives its counter, and `leave(condition)`, which ends the loop where it stands.  After the loop the
+        counter has the value of the step that was not taken.
         """
-        last = self.name_of(limit)
+        first, last = "0", self.name_of(count)
+        if reverse:
+            first = self.name_of(self.put(f"sub i64 {last}, 1", "i8", count))
         outer, old, body = self._open(True)
         k = self.fresh()
-        counter = Atom(f"%i{k}", len(self.scopes) - 1, self, 0, 2**62, self.unit)
-        stop = test()
-        if stop is not None:
-            self.line(f"br i1 {self.name_of(stop)}, label %L{k}.exit, label %L{k}.go")
-            self.top.ins.append(f"L{k}.go:")
-        yield Idx(((counter, 1),), 0)
+        counter = Atom(f"%i{k}", len(self.scopes) - 1, self, 0, max(most - 1, 0), self.unit)
+
+        def leave(condition: Value) -> None:
+            self.line(f"br i1 {self.name_of(condition)}, label %L{k}.exit, label %L{k}.go")
+            body.append(f"L{k}.go:")
+
+        yield Idx(((counter, 1),), 0), leave
         self.scopes.pop()
         outer.ins = old
+        more = f"sge i64 %i{k}, 0" if reverse else f"slt i64 %i{k}, {last}"
         old.append(
             f"  br label %L{k}.pre\nL{k}.pre:\n  br label %L{k}\nL{k}:\n"
-            f"  %i{k} = phi i64 [ 0, %L{k}.pre ], [ %n{k}, %L{k}.latch ]\n"
-            f"  %c{k} = icmp slt i64 %i{k}, {last}\n  br i1 %c{k}, label %L{k}.body, label %L{k}.exit\nL{k}.body:"
+            f"  %i{k} = phi i64 [ {first}, %L{k}.pre ], [ %n{k}, %L{k}.latch ]\n"
+            f"  %c{k} = icmp {more}\n  br i1 %c{k}, label %L{k}.body, label %L{k}.exit\nL{k}.body:"
         )
         old.append(body)
         old.append(
-            f"  br label %L{k}.latch\nL{k}.latch:\n  %n{k} = add nsw i64 %i{k}, 1\n"
+            f"  br label %L{k}.latch\nL{k}.latch:\n  %n{k} = add nsw i64 %i{k}, {-1 if reverse else 1}\n"
             f"  br label %L{k}\nL{k}.exit:"
         )
+
+    def switch(self, value: Value, bodies: list) -> None:
+        """The body that an int64 value counts; the last one where it counts none."""
+        name = self.name_of(value)
+        old = self.top.ins
+        emitted = []
+        for body in bodies:
+            outer, _, lines = self._open(True)
+            body()
+            self.scopes.pop()
+            outer.ins = old
+            emitted.append(lines)
+        k = self.fresh()
+        last = len(bodies) - 1
+        cases = " ".join(f"i64 {j}, label %S{k}.{j}" for j in range(last))
+        old.append(f"  switch i64 {name}, label %S{k}.{last} [ {cases} ]")
+        for j, lines in enumerate(emitted):
+            old.append(f"S{k}.{j}:")
+            old.append(lines)
+            old.append(f"  br label %J{k}")
+        old.append(f"J{k}:")
 
     def branch(self, condition: Value, then, otherwise) -> Value | None:
         """`then()` or `otherwise()`, and the value of the one that ran."""

@@ -3,19 +3,22 @@
 A small carry lives in stack cells that LLVM turns into registers.  A large one has two buffers that
 change places each step, or one where the step updates it in place.  Rows are read where they are,
 outputs are written to their row of the stacked result, and temporaries are allocated once.
+
+A loop that is counted, or that stops where its test holds, leaves the rows of the steps that it did
+not take: they are set to zero after it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 from . import math, nest
 from .function import LLVM
 from .index import Idx, Value
-from .plan import fused_update, inner_blocks
+from .plan import fused_update
 from .rewrite import simplified, written
-from .source import Buffer, Row, Small, row_major
-from .unit import CHECK
+from .source import Buffer, Row, Small
 
 
 def loop(e, form: nest.Loop, stage) -> None:
@@ -23,155 +26,126 @@ def loop(e, form: nest.Loop, stage) -> None:
     step, length = form.step, form.length
     outs = list(form.outs)
     carried, stacked = outs[: form.carries], outs[form.carries : len(step.outputs)]
-    inputs = list(form.inputs)
     targets = [e.storage(v) if e.plan.used(v) else None for v in outs]
     if unit.fn.name.startswith("loop") or e.in_loop:
-        emit(e, form, inputs, targets)
+        emit(e, form, targets)
     else:
-        with unit.function(unit.kernel_name("loop"), may_fail=has_host(step)):
-            emit(e, form, inputs, targets)
+        with unit.function(unit.kernel_name("loop")):
+            emit(e, form, targets)
     for v, t in zip(outs, targets, strict=True):
         if t is not None:
             e.sources[v] = t
     kept = [v.type.bytes // max(length, 1) for v in stacked[len(stacked) - form.kept :]] if form.kept else []
     places = ["registers" if e.loop_limit(v) else "memory" for v in carried]
-    unit.report.loop(length, sum(kept), places, form.reverse)
+    unit.report.loop(length, sum(kept), places, form.reverse, form.counted or form.until is not None)
 
 
-def has_host(block) -> bool:
-    """Whether a host call may raise inside."""
-    return any(isinstance(f, nest.Host) or any(map(has_host, inner_blocks(f))) for f in block.forms)
-
-
-def emit(e, form, inputs, targets) -> None:
-    from .emit import Emission
-
+def emit(e, form, targets) -> None:
     unit, fn = e.unit, e.unit.fn
-    step, n, length = simplified(form.step), form.carries, form.length
-    carries = [Carry(e, step, k) for k in range(n)]
-    for c, x in zip(carries, inputs, strict=False):
-        c.start(e, e.source(x))
-    limit = math.constant(length, "i8")
-    if form.counted:
-        limit = unit.element(e.source(inputs[-1]), ())
-        inputs = inputs[:-1]
-    taken = math.constant(length, "i8")
+    form = dataclasses.replace(form, step=simplified(form.step))
+    step, n, length = form.step, form.carries, form.length
     stacks = targets[n : len(step.outputs)]
-    if length:
-        carried: dict = {}
-
-        def read_carries():
-            at = len(fn.scopes) - 1
-            carried.update((v, c.read(unit, at)) for c, v in zip(carries, step.inputs, strict=False))
-
-        def test():
-            read_carries()
-            if form.until is None:
-                return None
-            known = [carried[v] for v in step.inputs[:n]]
-            known += [e.source(x) for x in inputs[n + form.rows :]]
-            sources = dict(zip(form.until.inputs, known, strict=True))
-            (found,) = Emission(unit, form.until, sources, [None], True).run()
-            return unit.element(found, ())
-
-        dynamic = form.counted or form.until is not None
-        with fn.loop_until(limit, test) if dynamic else fn.loop(length) as t:
-            if not dynamic:
-                read_carries()
-            r = t
-            if form.reverse:
-                r = value_index(fn, limit, length) - 1 - t if form.counted else (length - 1) - t
-            unit.steps.append((r, fn, fn.top))
-            sources = dict(carried)
-            for k, (v, x) in enumerate(zip(step.inputs[n:], inputs[n:], strict=True)):
-                s = e.source(x)
-                if k < form.rows:
-                    plain = isinstance(s, Buffer) and s.byte_strides is None
-                    s = s.row(r, v.type.shape) if plain else Row(s, r, v.type.shape)
-                sources[v] = s
-            rows = [
-                y.row(r, v.type.shape) if y is not None else None
-                for y, v in zip(stacks, step.outputs[n:], strict=True)
-            ]
-            inner = Emission(unit, step, sources, [c.target for c in carries] + rows, True)
-            inner.mutable.update(v for c, v in zip(carries, step.inputs, strict=False) if c.in_place)
-            results = inner.run()
-            values = [c.value(unit, s) for c, s in zip(carries, results, strict=False)]
-            for c, v, s in zip(carries, values, results, strict=False):
-                c.write(inner, v, s)
-            unit.steps.pop()
-        if dynamic:
-            counter = t.terms[0][0]
-            taken = Value(counter.name, "i8", len(fn.scopes) - 1, fn)
-            for y in stacks:
-                if y is not None:
-                    clear_rows(unit, y, taken, length)
+    carries = [Carry(e, step, k) for k in range(n)]
+    for c, x in zip(carries, form.inputs, strict=False):
+        c.start(e, e.source(x))
+    if form.counted or form.until is not None:
+        taken = some_steps(e, form, carries, stacks)
+    else:
+        taken = math.constant(length, "i8")
+        if length:
+            with fn.loop(length) as t:
+                r = (length - 1) - t if form.reverse else t
+                one_step(e, form, carries, stacks, r, lambda stop: None)
     for c, target in zip(carries, targets, strict=False):
         if target is not None:
             e.fill(target, c.final(unit))
         c.done(e)
     if form.until is not None and targets[-1] is not None:
-        targets[-1].store(unit, (), taken if length else math.constant(0, "i8"))
+        targets[-1].store(unit, (), taken)
 
 
-def value_index(fn, v: Value, most: int):
-    """A value as an index."""
-    return int(v.name) if v.fn is None else Idx(((fn.atom(v, 0, most), 1),), 0)
+def some_steps(e, form, carries, stacks) -> Value:
+    """As many steps as the loop takes, and zeros in the rows of the others; gives their number."""
+    unit, fn = e.unit, e.unit.fn
+    count = math.constant(form.length, "i8")
+    if form.counted:
+        count = bounded(fn, math.cast(fn, unit.element(e.source(form.inputs[-1]), ()), "i8"), form.length)
+    if not form.length:
+        return count
+    with fn.loop_upto(count, form.length, form.reverse) as (r, leave):
+        one_step(e, form, carries, stacks, r, leave)
+    last = Value(r.terms[0][0].name, "i8", len(fn.scopes) - 1, fn)  # the row that was not taken
+    taken = last
+    if form.reverse:
+        last = math.I(fn, "add", last, math.constant(1, "i8"))
+        taken = math.I(fn, "sub", count, last)
+    for stack in stacks:
+        if stack is None:
+            continue
+        clear(unit, stack, count if form.reverse else taken, math.constant(form.length, "i8"))
+        if form.reverse and form.until is not None:
+            clear(unit, stack, math.constant(0, "i8"), last)
+    return taken
 
 
-def clear_rows(unit, stack: Buffer, start: Value, length: int) -> None:
-    """Zeros in the rows of steps that were not taken."""
+def bounded(fn, v: Value, most: int) -> Value:
+    """A count that is between 0 and `most` whatever was given."""
+    zero, most = math.constant(0, "i8"), math.constant(most, "i8")
+    v = math.select(fn, math.cmp(fn, "slt", v, zero), zero, v)
+    return math.select(fn, math.cmp(fn, "sgt", v, most), most, v)
+
+
+def clear(unit, stack: Buffer, start: Value, stop: Value) -> None:
+    """Zeros in the rows from `start` to `stop`."""
     from .emit import loop_over
 
     fn = unit.fn
-    with fn.loop_while(start, math.constant(length, "i8")) as r, loop_over(fn, stack.shape[1:]) as at:
-        if 0 not in stack.shape[1:]:
+    if not stack.size:
+        return
+    if not stack.contiguous:
+        with fn.loop_while(start, stop) as r, loop_over(fn, stack.shape[1:]) as at:
             stack.store(unit, (r, *at), math.constant(0, stack.kind))
+        return
+    first = Idx(((fn.atom(start, 0, stack.shape[0]), 1),), 0) if start.fn is not None else int(start.name)
+    at, _ = stack.address(unit, (first, *(0 for _ in stack.shape[1:])))
+    rows = math.I(fn, "sub", stop, start)
+    bytes = math.I(fn, "mul", rows, math.constant(stack.bytes // stack.shape[0], "i8"))
+    unit.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+    fn.line(f"call void @llvm.memset.p0.i64(ptr {fn.name_of(at)}, i8 0, i64 {fn.name_of(bytes)}, i1 false)")
 
 
-def branch(e, form: nest.Branch, stage) -> None:
-    """One block or another, all writing their results to the same places."""
+def one_step(e, form, carries, stacks, r, leave) -> None:
+    """The code of one step: the test, the step on row `r`, and what is carried on."""
     from .emit import Emission
 
     unit, fn = e.unit, e.unit.fn
-    targets = [e.storage(v) for v in form.outs]
-    chosen = unit.element(e.source(form.inputs[0]), ())
-    operands = [e.source(x) for x in form.inputs[1:]]
+    step, n = form.step, form.carries
+    depth = len(fn.scopes) - 1
+    unit.steps.append((r, fn, fn.top))
+    known = [c.read(unit, depth) for c in carries]
+    inputs = form.inputs[: len(step.inputs)]
+    rows = [e.source(x) for x in inputs[n : n + form.rows]]
+    captures = [e.source(x) for x in inputs[n + form.rows :]]
+    if form.until is not None:
+        sources = dict(zip(form.until.inputs, [*known, *captures], strict=True))
+        (stop,) = Emission(unit, form.until, sources, [None], True).run()
+        leave(math.truth(fn, unit.element(stop, ())))
+    rows = [row(s, r, v.type.shape) for s, v in zip(rows, step.inputs[n:], strict=False)]
+    targets = [s.row(r, s.shape[1:]) if s is not None else None for s in stacks]
+    sources = dict(zip(step.inputs, [*known, *rows, *captures], strict=True))
+    inner = Emission(unit, step, sources, [c.target for c in carries] + targets, True)
+    inner.mutable.update(v for c, v in zip(carries, step.inputs, strict=False) if c.in_place)
+    results = inner.run()
+    values = [c.value(unit, s) for c, s in zip(carries, results, strict=False)]
+    for c, v, s in zip(carries, values, results, strict=False):
+        c.write(inner, v, s)
+    unit.steps.pop()
 
-    def run(k):
-        if k == len(form.blocks) - 1:
-            block = form.blocks[k]
-            Emission(unit, block, dict(zip(block.inputs, operands, strict=True)), targets, e.in_loop).run()
-            return
-        here = math.cmp(fn, "eq", chosen, math.num(k, chosen))
 
-        def first():
-            block = form.blocks[k]
-            Emission(unit, block, dict(zip(block.inputs, operands, strict=True)), targets, e.in_loop).run()
-
-        fn.branch(here, first, lambda: run(k + 1))
-
-    run(0)
-    for v, b in zip(form.outs, targets, strict=True):
-        e.sources[v] = b
-
-
-def check(e, form: nest.Check, stage) -> None:
-    """The call fails at the first false element."""
-    from .emit import loop_over
-
-    unit, fn = e.unit, e.unit.fn
-    unit.checks.append(form.error)
-    s = e.source(form.inputs[0])
-    site = len(unit.checks) - 1
-    if s.size == 0:
-        return
-    with loop_over(fn, s.shape) as at:
-        ok = unit.element(s, at)
-        flat = sum(i * w for i, w in zip(at, row_major(s.shape), strict=True))
-        position = fn.index(flat)
-        with fn.upto(max(fn.base, fn.depth_of(ok))):
-            unit.fail(math.not_(fn, ok), CHECK, position, site=site)
+def row(s, r, shape):
+    """One row of a source, read in place."""
+    plain = isinstance(s, Buffer) and s.byte_strides is None
+    return s.row(r, shape) if plain else Row(s, r, shape)
 
 
 class Carry:

@@ -16,7 +16,7 @@ import dataclasses
 import math
 from typing import Any
 
-from rune.program import Literal, Var
+from rune.program import Literal, Type, Var
 
 from . import nest
 from .rewrite import Added, simplified
@@ -51,6 +51,13 @@ class Stage:
     last: set = dataclasses.field(default_factory=set)  # roots that nothing reads after it
 
 
+@dataclasses.dataclass(eq=False)
+class Test(nest.Form):
+    """A check as it is planned: inputs (what holds where all of it does, the array that it was made of)."""
+
+    error: Any
+
+
 def size(shape) -> int:
     return math.prod(shape)
 
@@ -60,7 +67,7 @@ class Plan:
         self.block = block = simplified(block)
         self.limit = SMALL_IN_LOOP if in_loop else SMALL
         self.form_of: dict[Var, Any] = {}
-        self.forms = self.live(block)
+        self.forms = self.tested(self.live(block))
         for f in self.forms:
             for v in f.outs:
                 self.form_of[v] = f
@@ -77,6 +84,20 @@ class Plan:
                 kept.append(f)
                 wanted.update(v for v in f.inputs if isinstance(v, Var))
         return kept[::-1]
+
+    def tested(self, forms) -> list:
+        """The forms, each check of a large array split into a reduction, which fuses, and a test of it."""
+        found = []
+        for f in forms:
+            if isinstance(f, nest.Check):
+                ok = flag = f.inputs[0]
+                shape = ok.type.shape
+                if size(shape) > self.limit:
+                    flag = Var(Type(ok.type.dtype, ()))
+                    found.append(nest.Reduce((flag,), (ok,), "all", tuple(range(len(shape)))))
+                f = Test((), (flag, ok), f.error)
+            found.append(f)
+        return found
 
     # roles --------------------------------------------------------------------------------------
 
@@ -113,6 +134,7 @@ class Plan:
                 needs_buffer.update(f.inputs)
             elif isinstance(f, nest.Contract) and not self.fusible(f):
                 needs_buffer.update(f.inputs[:2])
+        needs_buffer |= self.failing_early()
         for f in self.forms:
             for v in f.outs:
                 if isinstance(f, nest.Update) and self.is_small(v):
@@ -125,6 +147,32 @@ class Plan:
                     self.role[v] = "root" if v in needs_buffer else "inline"
         self.costs()
         self.demands()
+
+    def failing_early(self) -> set:
+        """What must be computed where it stands, because it may fail and its reader comes too late, or never.
+
+        A failure that stops the call comes after those before it; a branch and a loop may not read what
+        they are given.
+        """
+        found: set = set()
+        fragile: set = set()  # what fails where it is computed on the spot
+        indices: list = []
+        for f in self.forms:
+            reads = [x for x in f.inputs if x in fragile]
+            if stops(f) or isinstance(f, nest.Library):
+                found.update(indices)
+                indices = []
+            if isinstance(f, (nest.Loop, nest.Branch)):
+                found.update(reads)
+            elif isinstance(f, nest.Index) and not f.view:
+                indices.append(f.outs[0])
+                fragile.add(f.outs[0])
+                if not self.used(f.outs[0]):
+                    found.add(f.outs[0])
+            elif reads and self.fusible(f):
+                fragile.update(f.outs)
+        self.fragile = fragile
+        return found
 
     def cost_of(self, f) -> float:
         """Scalar operations for one element, without those of its inputs."""
@@ -163,10 +211,10 @@ class Plan:
         level = self.level_of()
         demand: dict[Var, set] = {}
         for f in reversed(self.forms):
-            if isinstance(f, nest.Loop):
+            if isinstance(f, (nest.Loop, nest.Branch)):
                 # what a loop reads again in each step is computed once, unless that costs nothing
                 for k, x in enumerate(f.inputs):
-                    limit = CHEAP if k < f.carries + f.rows else 0.5
+                    limit = CHEAP if isinstance(f, nest.Branch) or k < f.carries + f.rows else 0.5
                     if self.role.get(x) == "inline" and self.cost[x] > limit:
                         self.role[x] = "root"
             for v in f.outs:
@@ -246,18 +294,19 @@ class Plan:
 
     def order(self) -> None:
         position: dict = {}  # variable -> the stage that defines it
-        waits: dict = {}
+        failing = 0  # the last stage that may fail
         for f in self.forms:
             v = f.outs[0] if f.outs else None
             role = self.role.get(v)
             if role == "inline":
                 continue
             reads = self.reached(f)
+            fails = has_effect(f) or not self.fragile.isdisjoint((*f.outs, *f.inputs))
             if role == "small":
                 stage = Stage("small", [f], reads=reads)
             elif self.is_sink(f):
                 space = f.inputs[0].type.shape if isinstance(f, nest.Reduce) else v.type.shape
-                stage = self.joined(f, space, reads, position)
+                stage = self.joined(f, space, reads, position, failing if fails else 0)
                 if stage is None:
                     stage = Stage("nest", [f], space, reads)
                 else:
@@ -265,13 +314,14 @@ class Plan:
                     stage.space = max(stage.space, space, key=len)
                     stage.reads |= reads
                     position[v] = self.stages.index(stage)
+                    failing = max(failing, position[v]) if fails else failing
                     continue
             else:
                 stage = Stage("form", [f], reads=reads)
             for v in f.outs:
                 position[v] = len(self.stages)
+            failing = len(self.stages) if fails else failing
             self.stages.append(stage)
-        del waits
         last: dict = {}
         for k, stage in enumerate(self.stages):
             for f in stage.forms:
@@ -289,10 +339,10 @@ class Plan:
             return not f.op.startswith("arg") and size(f.inputs[0].type.shape) > 0
         return self.fusible(f)
 
-    def joined(self, f, space, reads, position) -> Stage | None:
+    def joined(self, f, space, reads, position, earliest) -> Stage | None:
         """The stage that a sink can join: of its space, after everything it waits for."""
         first = max((position.get(x, -1) for x in reads), default=-1)
-        for k in range(len(self.stages) - 1, max(first, 0) - 1, -1):
+        for k in range(len(self.stages) - 1, max(first, earliest) - 1, -1):
             stage = self.stages[k]
             if stage.kind != "nest" or len(stage.forms) >= 16:
                 continue
@@ -356,8 +406,13 @@ def inner_blocks(f) -> list:
     return list(f.blocks) if isinstance(f, nest.Branch) else []
 
 
+def stops(f) -> bool:
+    """Whether the call may end inside a form."""
+    return isinstance(f, (nest.Host, nest.Check, Test)) or any(stops(g) for b in inner_blocks(f) for g in b.forms)
+
+
 def has_effect(f) -> bool:
-    if isinstance(f, (nest.Host, nest.Check)):
+    if isinstance(f, (nest.Host, nest.Check, Test)):
         return True
     if isinstance(f, nest.Library):
         return f.name == "cholesky" or bool(f.params.get("check"))
@@ -366,4 +421,4 @@ def has_effect(f) -> bool:
     return (isinstance(f, nest.Index) and not f.view) or isinstance(f, nest.Scatter)
 
 
-__all__ = ["UNROLL", "Plan", "Stage", "fused_update", "has_effect", "inner_blocks", "reading", "size"]
+__all__ = ["UNROLL", "Plan", "Stage", "Test", "fused_update", "has_effect", "inner_blocks", "reading", "size"]

@@ -25,6 +25,7 @@ class LoopReport:
     kept_bytes: int
     carries: tuple[str, ...]
     reverse: bool
+    stops: bool = False  # whether it may take fewer steps
 
 
 @dataclasses.dataclass
@@ -34,6 +35,8 @@ class Report:
     loops: list[LoopReport] = dataclasses.field(default_factory=list)
     library_calls: dict[str, int] = dataclasses.field(default_factory=dict)
     host_calls: list[str] = dataclasses.field(default_factory=list)
+    branches: list[int] = dataclasses.field(default_factory=list)  # the number of blocks of each
+    checks: int = 0
     workspace: int = 0  # bytes of the call's own memory, in which buffers share places
     buffers: list[int] = dataclasses.field(default_factory=list)  # bytes of each buffer
 
@@ -52,8 +55,11 @@ class Report:
                     stack.append(plan.form_of[x])
         self.kernels.append(Kernel(f"nest{len(self.kernels) + 1}", stage.space, len(stage.forms), tuple(names)))
 
-    def loop(self, steps, kept, carries, reverse) -> None:
-        self.loops.append(LoopReport(steps, kept, tuple(carries), reverse))
+    def loop(self, steps, kept, carries, reverse, stops=False) -> None:
+        self.loops.append(LoopReport(steps, kept, tuple(carries), reverse, stops))
+
+    def branch(self, blocks: int) -> None:
+        self.branches.append(blocks)
 
     def library(self, name: str) -> None:
         self.library_calls[name] = self.library_calls.get(name, 0) + 1
@@ -70,7 +76,12 @@ class Report:
         for loop in self.loops:
             way = " backwards" if loop.reverse else ""
             carries = ", ".join(loop.carries) or "none"
-            lines.append(f"  loop: {loop.steps} steps{way}, keeps {loop.kept_bytes} bytes a step, carry in {carries}")
+            most = "up to " if loop.stops else ""
+            lines.append(f"  loop: {most}{loop.steps} steps{way}, keeps {loop.kept_bytes} bytes a step, carry in {carries}")
+        for n in self.branches:
+            lines.append(f"  branch: one of {n} blocks")
+        if self.checks:
+            lines.append(f"  checks: {self.checks}")
         for name, n in self.library_calls.items():
             lines.append(f"  library: {name} x {n}")
         for name in self.host_calls:

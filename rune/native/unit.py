@@ -18,7 +18,7 @@ STATUS = 16  # int64 words: code, value, size, axis, site, number of loops aroun
 STEPS = 6  # the first word of the steps
 INDEX, NOT_POSITIVE, SINGULAR, HOST, CHECK = 1, 2, 3, 4, 5
 
-FAIL = """define internal i1 @fail(ptr %status, i64 %code, i64 %value, i64 %size, i64 %axis) cold noinline nounwind {
+FAIL = """define internal i1 @fail(ptr %status, i64 %code, i64 %value, i64 %size, i64 %axis, i64 %site) cold noinline nounwind {
 entry:
   %old = load i64, ptr %status
   %first = icmp eq i64 %old, 0
@@ -31,6 +31,8 @@ record:
   store i64 %size, ptr %p2
   %p3 = getelementptr i64, ptr %status, i64 3
   store i64 %axis, ptr %p3
+  %p4 = getelementptr i64, ptr %status, i64 4
+  store i64 %site, ptr %p4
   ret i1 true
 done:
   ret i1 false
@@ -202,10 +204,10 @@ class Unit:
     # functions ----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def function(self, name: str, may_fail: bool = False):
+    def function(self, name: str):
         """A function of its own, called where it was opened; values of the enclosing one are lifted."""
         parent = self.fn
-        fn = self.fn = Function(self, name, parent, "i32" if may_fail else "void")
+        fn = self.fn = Function(self, name, parent)
         yield fn
         self.fn = parent
         self.functions.append(fn.text(attributes="#2"))
@@ -214,19 +216,21 @@ class Unit:
             name_of = parent.name_of if which == "re" else parent.imag_of
             args.append(f"{declaration.split()[0]} {name_of(v)}")
         call = f"call {fn.returns} @{name}({', '.join(args)})"
-        if may_fail:
+        if fn.returns == "i32":
             self.stop_if_failed(parent.here(call, "i4"))
         else:
             parent.line(call)
 
     def stop_if_failed(self, code: Value) -> None:
-        """Leaves the function where a call inside it said so (a host call raised)."""
+        """Leaves the function where a call inside it said so (a check failed, a host call raised)."""
+        fn = self.fn
+        fn.branch(math.cmp(fn, "ne", code, math.num(0, code)), self.leave, None)
+
+    def leave(self) -> None:
+        """Leaves the function, and its callers, here."""
         fn = self.fn
         fn.returns = "i32"
-        k = fn.fresh()
-        fn.line(f"%z{k} = icmp ne i32 {code.name}, 0")
-        fn.line(f"br i1 %z{k}, label %R{k}, label %G{k}")
-        fn.top.ins.append(f"R{k}:\n  ret i32 1\nG{k}:")
+        fn.top.ins.append(f"  ret i32 1\nR{fn.fresh()}:")
 
     def kernel_name(self, what: str = "nest") -> str:
         self.kernels += 1
@@ -273,7 +277,6 @@ class Unit:
             wrapped = math.select(fn, negative, plus, wide)
         inside = math.cmp(fn, "ult", wrapped, math.num(size, wide))
         safe = math.select(fn, inside, wrapped, math.num(0, wide))
-        self.define("fail", FAIL)
         with fn.upto(fn.depth_of(inside)):
             self.fail(math.not_(fn, inside), INDEX, wide, size, axis)
         index = Idx(((fn.atom(safe, 0, max(size - 1, 0)), 1),), 0)
@@ -282,32 +285,43 @@ class Unit:
         fn.place(fn.depth_of(safe)).memo[key] = index
         return index
 
-    def fail(self, condition: Value, code: int, value: Value | None = None, size=0, axis=0, site=0) -> None:
-        """Records a failure here where the condition holds, the first one only, with the loops' steps."""
-        fn = self.fn
-        self.define("fail", FAIL)
-        status = self.status
+    def fail(self, condition: Value, code: int, value: Value | None = None, size=0, axis=0) -> None:
+        """Records a failure where the condition holds."""
+        self.fn.branch(condition, lambda: self.record(code, value, size, axis), None)
 
-        def word(k, v):
+    def record(self, code: int, value: Value | None = None, size=0, axis=0, site=0) -> None:
+        """Records a failure here, with the steps of the loops around; the call's first one counts."""
+        fn, status = self.fn, self.status
+        self.define("fail", FAIL)
+        v = "0" if value is None else fn.name_of(value)
+        words = f"i64 {code}, i64 {v}, i64 {size}, i64 {axis}, i64 {site}"
+        first = fn.here(f"call i1 @fail(ptr {fn.name_of(status)}, {words})", "b1")
+
+        def word(k, v) -> None:
             p = fn.put(f"getelementptr i64, ptr {fn.name_of(status)}, i64 {k}", "p", status)
             fn.line(f"store i64 {v}, ptr {p.name}")
 
-        def details():
-            word(4, site)
-            # what does not depend on a loop is checked before it, where the loop has no step yet
-            around = [s for s, owner, scope in self.steps if owner is not fn or scope in fn.scopes]
-            steps = around[: STATUS - STEPS]
-            word(5, len(steps))
-            for k, step in enumerate(steps):
-                word(STEPS + k, fn.name_of(fn.index(step)))
+        steps = [fn.index(i) for i in self.steps_here()]
 
-        def record():
-            v = "0" if value is None else fn.name_of(value)
-            s = fn.name_of(status)
-            first = fn.here(f"call i1 @fail(ptr {s}, i64 {code}, i64 {v}, i64 {size}, i64 {axis})", "b1")
-            fn.branch(first, details, None)
+        def where() -> None:
+            word(STEPS - 1, len(steps))
+            for k, i in enumerate(steps):
+                word(STEPS + k, fn.name_of(i))
 
-        fn.branch(condition, record, None)
+        if steps:
+            fn.branch(first, where, None)
+
+    def steps_here(self) -> list:
+        """The counters of the loops around that are known in this scope, as many as the status has room for."""
+        fn = self.fn
+        # what does not depend on a loop is tested before it, where the loop has no step yet
+        known = [i for i, owner, scope in self.steps if owner is not fn or scope in fn.scopes]
+        return known[: STATUS - STEPS]
+
+    def site(self, error) -> int:
+        """The number of a check, whose exception `error` makes."""
+        self.checks.append(error)
+        return len(self.checks) - 1
 
 
 __all__ = ["CHECK", "HOST", "INDEX", "LLVM", "NOT_POSITIVE", "SINGULAR", "SIZE", "STATUS", "STEPS", "Unit"]
