@@ -73,7 +73,7 @@ KNOWN = {
 class Traced:
     """An array of a running transformation."""
 
-    __slots__ = ("__weakref__", "_base", "_move", "_places", "_put", "_seen", "_value", "_writeable")
+    __slots__ = ("__weakref__", "_base", "_move", "_origin", "_places", "_put", "_seen", "_value", "_writeable")
     __array_priority__ = 1000.0
     __hash__ = None  # as an array's
 
@@ -86,6 +86,7 @@ class Traced:
         self._seen = base._value if base is not None else None
         self._places = None
         self._put = None
+        self._origin = None
         self._writeable = writeable
 
     # What it holds
@@ -268,13 +269,18 @@ class Traced:
         index = unbox(index)
         value = tables.getitem(self._read(), index)
         if isinstance(value, Value) and value.type.shape and tables.basic(index):
-            return view(self, value, lambda v: tables.getitem(v, index))
+            result = view(self, value, lambda v: tables.getitem(v, index))
+            result._origin = (self, index)
+            return result
         return box(value)
 
     def __setitem__(self, index: Any, x: Any) -> None:
-        index, x = unbox(index), unbox(x)
         if not self._writeable:
             raise ValueError("assignment destination is read-only")
+        index = unbox(index)
+        if type(x) is Traced and x._origin is not None and x._origin[0] is self and same_index(x._origin[1], index):
+            return  # `y[i] += x` has written the view y[i] and stores it where it is
+        x = unbox(x)
         base = self._base
         if base is None or not self._linked():
             self._store(tables.setitem(self._value, index, x))
@@ -308,6 +314,12 @@ class Traced:
                 f"return the new array from the function instead"
             )
         self._value = new
+
+
+def same_index(a: Any, b: Any) -> bool:
+    """Whether two basic indices are one."""
+    a, b = (i if isinstance(i, tuple) else (i,) for i in (a, b))
+    return len(a) == len(b) and all(type(x) is type(y) and (x is y or bool(x == y)) for x, y in zip(a, b, strict=True))
 
 
 def view(of: Traced, value: Value, move: Callable, writeable: bool = True) -> Traced:

@@ -187,9 +187,8 @@ def triu_indices_from(arr, k=0):
 
 @ufunc("bitwise_count")
 def bitwise_count(x):
+    x = cast(x, np.bitwise_count.resolve_dtypes((dtype_of(x), None))[0])
     dtype = dtype_of(x)
-    if dtype.kind not in "iu":
-        raise TypeError("ufunc 'bitwise_count' not supported for the input types")
     x = e.abs(x) if dtype.kind == "i" else x
     total = None
     for k in range(dtype.itemsize * 8):

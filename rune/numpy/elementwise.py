@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator as python_operator
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from rune.value import box, tables, unbox
 
 __all__ = ["call_ufunc", "choose_between"]
 
+COMPARISONS = {"lt": "lt", "le": "le", "eq": "eq", "ne": "ne", "gt": "gt", "ge": "ge"}
 HARMLESS = {"arccosh": 2.0}  # an operand at which the function and its derivative are finite; 0.5 elsewhere
 
 
@@ -57,6 +59,10 @@ def loop_operands(ufunc: np.ufunc, args: tuple, dtype: Any, casting: str, signat
 
 
 def apply(name: str, *args: Any, operator: bool = False) -> Any:
+    if name in COMPARISONS:
+        known = out_of_bounds(name, *args)
+        if known is not None:
+            return known
     special = SPECIAL.get(name)
     if special is not None:
         return special(*args, operator=operator)
@@ -87,8 +93,22 @@ def power(x: Any, y: Any, operator: bool = False) -> Any:
     return x if name is None else elementwise(name, x, operator=operator)
 
 
+def out_of_bounds(name: str, x: Any, y: Any) -> Any:
+    """A comparison with a Python int that the other's dtype does not hold, which NumPy decides exactly."""
+    for number, other, order in ((y, x, lambda a, b: (a, b)), (x, y, lambda a, b: (b, a))):
+        dtype = dtype_of(other)
+        if type(number) is int and dtype.kind in "iu" and not type_of(other).weak:
+            info = np.iinfo(dtype)
+            if not info.min <= number <= info.max:
+                answer = getattr(python_operator, name)(*order(0, number))
+                return np.full(shape_of(other), answer)
+    return None
+
+
 def conjugate(x: Any, operator: bool = False) -> Any:
-    return elementwise("conj", x, operator=operator) if dtype_of(x).kind == "c" else x
+    if dtype_of(x).kind == "c":
+        return elementwise("conj", x, operator=operator)
+    return cast(x, np.int8) if dtype_of(x).kind == "b" else x
 
 
 SPECIAL = {"pow": power, "conj": conjugate}
@@ -156,7 +176,13 @@ def modf(x):
 @ufunc("ldexp")
 def ldexp(x, exponent):
     x = cast(x, np.ldexp.resolve_dtypes((dtype_of(x), dtype_of(exponent), None))[0])
-    return e.mul(x, e.exp2(cast(exponent, dtype_of(x))))
+    # In three steps: 2**exponent alone may overflow where the product does not.
+    bound = 3 * (np.finfo(dtype_of(x)).maxexp - 1)
+    whole = e.minimum(e.maximum(cast(exponent, np.int64), -bound), bound)
+    third = e.floor_div(whole, 3)
+    step = e.exp2(cast(third, dtype_of(x)))
+    out = e.mul(e.mul(e.mul(x, step), step), e.exp2(cast(e.sub(whole, e.mul(third, 2)), dtype_of(x))))
+    return e.select(e.logical_and(e.isfinite(x), e.ne(x, 0)), out, x)
 
 
 @ufunc("frexp")
@@ -200,7 +226,6 @@ OPERATORS = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_div", "mod": "mod",
     "pow": "pow", "and": "and", "or": "or", "xor": "xor", "lshift": "left_shift", "rshift": "right_shift",
 }  # fmt: skip
-COMPARISONS = {"lt": "lt", "le": "le", "eq": "eq", "ne": "ne", "gt": "gt", "ge": "ge"}
 
 
 def is_operand(x: Any) -> bool:
@@ -364,7 +389,7 @@ def angle(z, deg=False):
 @method("conj")
 @method("conjugate")
 def conjugate_method(x):
-    return conjugate(x)
+    return conjugate(x) if dtype_of(x).kind == "c" else x
 
 
 @function("real_if_close")
