@@ -91,9 +91,9 @@ def array_leaves(name: str, x: Any, root: str = "") -> tuple[list, Tree]:
 
 def unusual(x: Any) -> bool:
     """Whether a leaf might be an array that is refused."""
-    return isinstance(x, (np.ndarray, np.generic)) and (
-        type(x) is not np.ndarray or x.dtype.char not in "dfliqD?"
-    )
+    if isinstance(x, (np.ndarray, np.generic)):
+        return type(x) is not np.ndarray or x.dtype.char not in "dfliqD?"
+    return hasattr(type(x), "refused")  # what a mask that is not known selects
 
 
 def references(xs: list) -> list[int]:
