@@ -818,7 +818,42 @@ def test_a_carry_that_products_are_added_to(n, reads):
     p = step.contract(row, w, ((0,), (1,)))
     if reads:
         p = step.matmul(step.op("sin", c), p)
-    new = step.op("add", c, p)
+    p = step.op("add", step.op("add", p, step.matmul(row, row)), step.matmul(w, row)) if reads else p
+    new = step.op("add", c, step.op("mul", p, 1e-3) if reads else p)
     b = Builder(((n, n),), ((4, n, n),), ((n, n),))
     outs = b.loop(step.block(new, *([c] if reads else [])), [b.inputs[0]], [b.inputs[1]], [b.inputs[2]], 4)
     check(b.block(*outs), rtol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(1_000_003,), (1000, 700), (700, 1000), (5000, 77, 3)], ids=str)
+def test_large_nests_in_threads(shape):
+    b = Builder((shape,), (shape,))
+    x, y = b.inputs
+    z = b.op("mul", b.op("sin", x), b.op("exp", y))
+    u = b.concatenate([b.slice(z, 1, shape[0]), b.slice(x, 0, 1)], 0)
+    axes = {tuple(range(len(shape))), (0,), (len(shape) - 1,)}
+    outs = [z, b.op("add", u, z), *(b.reduce(b.op("mul", z, z), a) for a in sorted(axes)), b.reduce(z, (0,), "max")]
+    f = native.compile(b.block(*outs), "CC")
+    arrays = [rng.random(shape), rng.random(shape)]
+    s = np.sin(arrays[0]) * np.exp(arrays[1])
+    up = np.concatenate([s[1:], arrays[0][:1]])
+    expected = [s, up + s, *(np.sum(s * s, axis=a) for a in sorted(axes)), s.max(0)]
+    first = f(arrays)
+    for g, e in zip(first, expected, strict=True):
+        np.testing.assert_allclose(g, e, rtol=1e-12)
+    for _ in range(5):
+        for g, h in zip(f(arrays), first, strict=True):
+            np.testing.assert_array_equal(g, h)
+
+
+def test_a_forked_child_computes():
+    import os
+
+    b = Builder(((2_000_000,),))
+    f = native.compile(b.block(b.op("exp", b.inputs[0])), "C")
+    x = rng.random(2_000_000)
+    f([x])
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.allclose(f([x])[0], np.exp(x)) else 1)
+    assert os.waitpid(child, 0)[1] == 0

@@ -11,9 +11,9 @@ import itertools
 
 from rune.program import Literal
 
-from . import branch, check, contract, library, loops, math, nest, scatter
+from . import branch, check, contract, library, loops, math, nest, scatter, threads
 from .function import SIZE
-from .index import Value
+from .index import Idx, Value
 from .plan import SMALL_IN_LOOP, UNROLL, Plan, Test, size
 from .rewrite import Added
 from .split import cuts
@@ -197,11 +197,64 @@ class Emission:
             results.append((v, target))
         unit.report.kernel(stage, self.plan)
         apart = self.short_axes_apart(stage)
-        with self.kernel(size(stage.space)):
-            self.loops(stage.space, sinks)
+        if not self.in_threads(stage, sinks):
+            with self.kernel(size(stage.space)):
+                self.loops(stage.space, sinks)
         self.sources.update(apart)
         for v, target in results:
             self.sources[v] = target
+
+    def in_threads(self, stage, sinks) -> bool:
+        """Emits a large nest in chunks of its outermost axis, for the pool of threads."""
+        unit, space = self.unit, stage.space
+        if self.in_loop or unit.fn is not self.fn or len(unit.fn.scopes) > 1:
+            return False
+        flat = all(s.space == space and s.collapses(space) for s in sinks)
+        work = size(space) * self.plan.time(stage) / 1000
+        outer = size(space) if flat else space[0]
+        cut = threads.chunks(outer, work)
+        if cut is None:
+            return False
+        number, step = cut
+        folds = [s for s in sinks if isinstance(s, Fold)]
+        shared = [s for s in folds if flat or 0 in s.axes]
+        if any(8 * number * s.target.size > size(space) or s.kind != s.target.kind for s in shared):
+            return False
+        if flat:
+            for s in sinks:
+                s.flat = True
+            space = (1,) * (len(space) - 1) + (outer,)
+        unrolled = Walk(self, space, sinks).unrolled
+        totals = []
+        for s in folds:
+            s.arrange(unrolled)
+            s.prepared = s not in shared
+            if s.prepared:
+                s.prepare(self)
+                continue
+            parts = self.in_workspace(s.target.kind, (number, *s.target.shape))
+            if s.apart:
+                parts.strides, s.apart = (s.target.size, *s.apart), None
+            self.owned.setdefault(id(parts), []).append(parts.place)
+            self.scratch.append(id(parts))
+            totals.append((s, s.target, parts))
+        with unit.task(unit.kernel_name(), number) as chunk:
+            fn = unit.fn
+            c = Idx(((fn.atom(chunk, 0, number - 1), 1),), 0)
+            for s, _, parts in totals:
+                s.target = s.memory = parts.row(c, s.target.shape)
+                s.prepared = True
+                if s.in_memory:
+                    self.loops(s.target.shape, [Store(s.memory, Scalar(identity(s.op, s.kind)))])
+            low = fn.index(c * step)
+            high = math.C(fn, "smin", fn.index(c * step + step), math.constant(outer, "i8"))
+            Walk(self, space, sinks, (low, high)).run()
+        for s in folds:
+            if s not in shared:
+                s.finish(self)
+        for s, target, parts in totals:
+            self.loops(parts.shape, [Fold(target, parts, nest.Reduce((), (), s.op, (0,)))])
+        return True
 
     def short_axes_apart(self, stage) -> dict:
         """Copies small operands so that their short last axis (x, y, z) lies outside, for vector loads.
@@ -312,6 +365,7 @@ class Fold:
         self.space = source.shape
         self.cells: list = []
         self.memory = target
+        self.prepared = False  # its memory is made and copied outside of the nest's function
 
     def collapses(self, space) -> bool:
         return len(self.axes) == len(space) and collapsible(self.source, space)
@@ -338,18 +392,20 @@ class Fold:
         partial = (u > 0 and self.space[u - 1] > BLOCKED) or any(self.space[e] >= 64 for e in range(d + 1, u))
         partial = partial or (self.flat and size(self.space) > BLOCKED)
         self.outer = {"f4": "f8", "c8": "c16"}.get(self.kind, self.kind) if partial and self.op == "sum" else self.kind
+        shape, short = self.target.shape, len(self.kept)
+        self.apart = None  # strides that put short axes outside, so that the loops run over the others
+        if self.in_memory and short and size(shape[: len(shape) - short]) > 16:
+            self.apart = short_axes_outside(shape, short)
         self.combinations = list(itertools.product(*(range(self.space[e]) for e in self.kept)))
 
     def prepare(self, emission) -> None:
         """Memory that is added to must start from the identity."""
         if not self.in_memory:
             return
-        shape, short = self.target.shape, len(self.kept)
-        apart = short and size(shape[: len(shape) - short]) > 16  # short axes go outside: loops run over the others
-        if self.kind != self.target.kind or apart:
-            self.memory = emission.temporary(self.kind, shape)
-            if apart:
-                self.memory.strides = short_axes_outside(shape, short)
+        if self.kind != self.target.kind or self.apart:
+            self.memory = emission.temporary(self.kind, self.target.shape)
+            if self.apart:
+                self.memory.strides = self.apart
             if self.memory.place is not None:
                 emission.owned.setdefault(id(self.memory), []).append(self.memory.place)
                 emission.scratch.append(id(self.memory))
@@ -408,7 +464,8 @@ class Walk:
     A sink may have fewer axes than the nest: the nest's own ones after them are short and unrolled.
     """
 
-    def __init__(self, emission, space, sinks):
+    def __init__(self, emission, space, sinks, chunk=None):
+        self.chunk = chunk  # (start, stop) on the outermost axis, or None for all of it
         self.emission, self.unit, self.space, self.sinks = emission, emission.unit, space, sinks
         self.folds = [s for s in sinks if isinstance(s, Fold)]
         self.unrolled = len(space)
@@ -439,11 +496,13 @@ class Walk:
 
     def run(self) -> None:
         for f in self.folds:
-            f.arrange(self.unrolled)
-            f.prepare(self.emission)
+            if not f.prepared:
+                f.arrange(self.unrolled)
+                f.prepare(self.emission)
         self.axis(0, ())
         for f in self.folds:
-            f.finish(self.emission)
+            if not f.prepared:
+                f.finish(self.emission)
 
     def axis(self, d, index) -> None:
         opened = []
@@ -465,6 +524,9 @@ class Walk:
 
     def loop(self, d, index) -> None:
         n = self.space[d]
+        if self.chunk is not None and d == (len(self.space) - 1 if self.flat else 0):
+            self.chunked(d, index)
+            return
         summing = [f for f in self.folds if f.cells and f.op in ("sum", "prod") and f.kind[0] in "fc"]
         fn = self.unit.fn
         if d != self.inner or n <= BLOCKED or not summing or len(self.segments[d]) > 1:
@@ -487,6 +549,18 @@ class Walk:
                 self.axis(d + 1, (*index, i + n // chunk * chunk))
             for f in summing:
                 f.close(self.unit, index)
+
+    def chunked(self, d, index) -> None:
+        """The axis that is cut into chunks for threads."""
+        fn = self.unit.fn
+        low, high = self.chunk
+        for lo, hi in self.segments[d]:
+            start, stop = low, high
+            if len(self.segments[d]) > 1:
+                start = math.C(fn, "smax", low, math.constant(lo, "i8"))
+                stop = math.C(fn, "smin", high, math.constant(hi, "i8"))
+            with fn.loop_range(start, stop, lo, hi) as i:
+                self.axis(d + 1, (*index, i))
 
     def leaf(self, sinks, index) -> None:
         values = [s.value(self.unit, index) for s in sinks]

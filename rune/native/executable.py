@@ -142,7 +142,7 @@ class Executable:
         self._outs = ctypes.c_void_p * max(1, self._outputs)
 
     def _resolve(self, item) -> int:
-        from . import blas
+        from . import blas, threads
 
         if isinstance(item, int):
             return item
@@ -152,6 +152,8 @@ class Executable:
             return item[1].ctypes.data
         if what == "pointer":
             return blas.pointer(item[1])
+        if what == "threads":
+            return threads.pointer(item[1])
         callback = jit.CALLBACK(host_callback(weakref.ref(self), *item[1:]))
         self._held.append(callback)
         return ctypes.cast(callback, ctypes.c_void_p).value

@@ -234,6 +234,27 @@ class Function:
         )
 
     @contextlib.contextmanager
+    def loop_range(self, start: Value, stop: Value, low: int, high: int):
+        """A loop over start .. stop - 1, values that lie in low .. high."""
+        first, last = self.name_of(start), self.name_of(stop)
+        outer, old, body = self._open(False)
+        k = self.fresh()
+        counter = Atom(f"%i{k}", len(self.scopes) - 1, self, low, high - 1, self.unit)
+        yield Idx(((counter, 1),), 0)
+        self.scopes.pop()
+        outer.ins = old
+        old.append(
+            f"  br label %L{k}.pre\nL{k}.pre:\n  %z{k} = icmp slt i64 {first}, {last}\n"
+            f"  br i1 %z{k}, label %L{k}.start, label %L{k}.exit\nL{k}.start:\n  br label %L{k}\nL{k}:\n"
+            f"  %i{k} = phi i64 [ {first}, %L{k}.start ], [ %n{k}, %L{k}.latch ]"
+        )
+        old.append(body)
+        old.append(
+            f"  br label %L{k}.latch\nL{k}.latch:\n  %n{k} = add nuw nsw i64 %i{k}, 1\n"
+            f"  %c{k} = icmp slt i64 %n{k}, {last}\n  br i1 %c{k}, label %L{k}, label %L{k}.exit\nL{k}.exit:"
+        )
+
+    @contextlib.contextmanager
     def loop_upto(self, count: Value, most: int, reverse: bool = False):
         """A loop over 0 .. count - 1, downwards where `reverse`, of a count that is known to be at most `most`.
 

@@ -74,12 +74,14 @@ def optimise(text: str, level: int = 2):
     return module
 
 
-def link(obj: bytes, name: str, symbol: str = "main"):
+def link(obj: bytes, name: str, *symbols: str):
     """The resource tracker of a linked object; it holds the code while it lives."""
     import llvmlite.binding as llvm
 
     library = f"{name}.{next(_serial)}"
-    builder = llvm.JITLibraryBuilder().add_object_img(obj).add_current_process().export_symbol(symbol)
+    builder = llvm.JITLibraryBuilder().add_object_img(obj).add_current_process()
+    for symbol in symbols or ("main",):
+        builder.export_symbol(symbol)
     return builder.link(target().jit, library)
 
 

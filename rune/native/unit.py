@@ -221,6 +221,37 @@ class Unit:
         else:
             parent.line(call)
 
+    @contextlib.contextmanager
+    def task(self, name: str, count: int):
+        """A function that is run for chunks 0 .. count - 1 by the pool of threads; gives the chunk."""
+        parent = self.fn
+        fn = self.fn = Function(self, name, parent)
+        yield Value("%chunk", "i8", 0, fn)
+        self.fn = parent
+        params = list(fn.params)
+        fn.params.append(("i64 %chunk", None, "re"))
+        self.functions.append(fn.text(attributes="#2"))
+        context = f"%a{parent.fresh()}"
+        parent.allocas.append(f"  {context} = alloca [{max(1, len(params))} x i64], align 16")
+        unpack, args = [], []
+        for k, (declaration, v, which) in enumerate(params):
+            type = declaration.split()[0]
+            value = (parent.name_of if which == "re" else parent.imag_of)(v)
+            p = parent.here(f"getelementptr i64, ptr {context}, i64 {k}", "p")
+            parent.line(f"store {type} {value}, ptr {p.name}")
+            unpack.append(f"  %q{k} = getelementptr i64, ptr %context, i64 {k}\n  %x{k} = load {type}, ptr %q{k}")
+            args.append(f"{type} %x{k}")
+        args.append("i64 %chunk")
+        self.functions.append(
+            "\n".join([f"define internal void @{name}.task(ptr %context, i64 %chunk) #2 {{\nentry:", *unpack])
+            + f"\n  call void @{name}({', '.join(args)})\n  ret void\n}}\n"
+        )
+        run = self.load_extern(parent, self.extern(("threads", "parallel"), ("threads", "parallel")))
+        pool = self.load_extern(parent, self.extern(("threads", "pool"), ("threads", "pool")))
+        parent.line(
+            f"call void {parent.name_of(run)}(ptr {parent.name_of(pool)}, ptr @{name}.task, ptr {context}, i64 {count})"
+        )
+
     def stop_if_failed(self, code: Value) -> None:
         """Leaves the function where a call inside it said so (a check failed, a host call raised)."""
         fn = self.fn
