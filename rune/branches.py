@@ -102,13 +102,13 @@ def agreed(name: str, traces: list, trees: list[Tree], n: int) -> tuple[tuple[Pr
         if tree != trees[0]:
             raise ValueError(f"{name}: the results of {label} and {first_label} have different structures")
         for path, t, u in zip(tree.paths(), program.output_types, first.output_types, strict=False):
-            if t.shape != u.shape or (t.dtype != u.dtype and not (t.weak or u.weak)):
+            if t.shape != u.shape or not (t.fits(u.dtype) or u.fits(t.dtype)):
                 where = f"{name}: {path}: " if path else f"{name}: "
                 raise ValueError(f"{where}{t} from {label}, {u} from {first_label}")
     common = []
     for column in zip(*types, strict=True):
         strong = [t.dtype for t in column if not t.weak]
-        common.append(np.result_type(*strong) if strong else column[0].dtype)
+        common.append(np.result_type(*(strong or [t.dtype for t in column])))
     programs = []
     for _, program, own in traces:
         place = {id(x): v for x, v in zip(own, program.inputs[n:], strict=True)}

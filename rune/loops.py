@@ -212,7 +212,7 @@ class Step:
             raise ValueError(
                 f"{where}shape {list(own.shape)} in the carry the step returned, {list(t.shape)} in the carry it received"
             )
-        if own.dtype != t.dtype and not own.weak:
+        if not own.fits(t.dtype):
             raise ValueError(
                 f"{where}dtype {own.dtype} in the carry the step returned, {t.dtype} in the carry it received: cast with .astype, or start from that dtype"
             )

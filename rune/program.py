@@ -50,10 +50,15 @@ class Type:
         """Whether values of this type have derivatives."""
         return self.dtype.kind in "fc"
 
+    def fits(self, dtype: np.dtype) -> bool:
+        """Whether a value stands where `dtype` is asked for: it has it, or as a Python number takes it on."""
+        return self.dtype == dtype or (self.weak and RANK[self.dtype.kind] <= RANK[dtype.kind])
+
     def strong(self) -> Type:
         return Type(self.dtype, self.shape) if self.weak else self
 
 
+RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}  # of kinds: a Python number takes on any from its own up
 WEAK = {
     float: Type(np.dtype(np.float64), (), True),
     int: Type(np.dtype(np.int64), (), True),

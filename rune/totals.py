@@ -87,7 +87,7 @@ class Total:
                 raise ValueError(
                     f"{name}: {self.name}: shape {list(own.shape)} in an addition, {list(t.shape)} in zero"
                 )
-            if not np.can_cast(own.dtype, t.dtype, "same_kind") and not own.weak:
+            if not np.can_cast(own.dtype, t.dtype, "same_kind") and not own.fits(t.dtype):
                 raise ValueError(f"{name}: {self.name}: dtype {own.dtype} in an addition, {t.dtype} in zero")
             total = e.add(total, cast(scope.sum, t.dtype))
         return result, box(total)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import TracedValueError, Value, escaped
+from rune.level import TracedValueError, Value, escaped, innermost
 from rune.program import Type
 
 __all__ = ["Traced", "box", "raw", "tables", "unbox"]
@@ -59,8 +59,8 @@ LOST = {
     "float": "a Python float holds no derivative: use NumPy's functions, or x.item() to read the value",
     "int": "a Python int holds no derivative: use x.astype(int), static_argnames, or x.item() to read the value",
     "complex": "a Python complex holds no derivative: use NumPy's functions, or x.item() to read the value",
-    "index": "use np.take(x, i, axis=0) or rune.asarray(x)[i] to index by it, static_argnames for a shape",
-    "asarray": "a plain array cannot hold it: build with np.stack or np.concatenate, index with np.take(plain, i, axis=0), "
+    "index": "use rune.asarray(x)[i] to index by it, static_argnames for a shape",
+    "asarray": "a plain array cannot hold it: build with np.stack or np.concatenate, index with rune.asarray(plain)[i], "
     "write into rune.asarray(plain) or np.zeros_like(x), multiply with plain @ x",
 }
 LOST["pickle"] = "return it from the function and pickle the result"
@@ -73,7 +73,7 @@ KNOWN = {
 class Traced:
     """An array of a running transformation."""
 
-    __slots__ = ("__weakref__", "_base", "_move", "_origin", "_places", "_put", "_seen", "_value", "_writeable")
+    __slots__ = ("__weakref__", "_base", "_made", "_move", "_origin", "_places", "_put", "_seen", "_value", "_writeable")
     __array_priority__ = 1000.0
     __hash__ = None  # as an array's
 
@@ -88,6 +88,7 @@ class Traced:
         self._put = None
         self._origin = None
         self._writeable = writeable
+        self._made = innermost()
 
     # What it holds
 
@@ -306,9 +307,10 @@ class Traced:
         self[...] = x
 
     def _store(self, new: Any) -> None:
-        """Replace what the box holds, by a value of the level that made the box."""
-        level = self._value.level
-        if isinstance(new, Value) and new.level is not level:
+        """Replace what the box holds, by a value of its level or of one that was running when it was made."""
+        level, made = self._value.level, self._made
+        inside = made is not None and made.alive and isinstance(new, Value) and new.level.depth <= made.depth
+        if isinstance(new, Value) and new.level is not level and not inside:
             raise TracedValueError(
                 f"{new.level.name}: an array of {level.name} is written inside {new.level.name}: "
                 f"return the new array from the function instead"

@@ -134,6 +134,75 @@ def test_an_eager_step_writes_what_is_followed_into_a_plain_carry(step, init, ca
     same(rune.vmap(f)(xs), rune.vmap(rune.jit(f))(xs))
 
 
+def pairs_of_levels():
+    """An array made inside a transformation from what an outer one follows, written with the inner one's values."""
+
+    def first_is(w, x):
+        y = np.zeros_like(x)
+        y[0] = w
+        y[1:] = x[:-1] * w
+        return y
+
+    def step(c, r, x):
+        y = x * 1
+        y[1] = c
+        v = y[::2]
+        v += r
+        return np.sum(y), y
+
+    return {
+        "scan": lambda x: rune.scan(lambda c, r: step(c, r, x), 0.0, x)[1],
+        "grad": lambda x: rune.grad(lambda w: np.sum(first_is(w, x)))(1.5),
+        "jvp": lambda x: rune.jvp(lambda w: first_is(w, x), (1.5,), (1.0,)),
+        "vmap": lambda x: rune.vmap(lambda w: first_is(w, x * 1))(x),
+        "index": lambda x: rune.vmap(lambda k: first_is(0.5, x * k))(np.arange(3)),
+    }
+
+
+@pytest.mark.parametrize("name", sorted(pairs_of_levels()))
+def test_an_array_made_inside_a_transformation_may_be_written_there(name):
+    f = pairs_of_levels()[name]
+    x = np.array([0.5, -1.0, 2.0])
+    objective = lambda x: sum(np.sum(np.sin(y)) for y in leaves(f(x)))
+    derivative = rune.grad(objective)(x)
+    compiled = rune.jit(objective)
+    differences = [(compiled(x + e) - compiled(x - e)) / 2e-6 for e in 1e-6 * np.eye(3)]
+    np.testing.assert_allclose(derivative, differences, rtol=1e-6, atol=1e-8)
+    same(rune.jit(rune.grad(objective))(x), derivative)
+    same(rune.grad(lambda x: rune.jit(lambda s: s * objective(x))(1.0))(x), derivative)
+
+
+def test_an_array_made_outside_a_transformation_may_not_be_written_inside():
+    def f(x):
+        y = x * 1
+
+        def step(c, r):
+            y[0] = c
+            return c + r, None
+
+        return rune.scan(step, 0.0, x)[0] + y[0]
+
+    with pytest.raises(rune.TracedValueError, match="an array of rune.jit is written inside rune.scan"):
+        rune.jit(f)(np.ones(3))
+
+
+# Python numbers keep their kind ---------------------------------------------------------------------
+
+KINDS = [(1.5, 0), (1j, 0.0), (1j, 1), (2, True), (1.5, np.uint8(1))]
+
+
+@pytest.mark.parametrize(("number", "like"), KINDS)
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: lambda: rune.jit(lambda _: f())(0.0)])
+def test_a_python_number_is_not_cut_to_the_dtype_asked_for(number, like, wrap):
+    with pytest.raises(ValueError, match="rune.scan"):
+        wrap(lambda: rune.scan(lambda c, _: (number, None), like, None, length=1))()
+    with pytest.raises(ValueError, match="rune.callback"):
+        wrap(lambda: rune.callback(lambda: number, like))()
+    if hasattr(rune, "cond"):
+        with pytest.raises(ValueError, match="rune.cond"):
+            rune.jit(lambda p: rune.cond(p, lambda: number, lambda: np.asarray(like)[()]))(np.True_)
+
+
 # Byte order -----------------------------------------------------------------------------------------
 
 
@@ -141,7 +210,12 @@ def test_an_eager_step_writes_what_is_followed_into_a_plain_carry(step, init, ca
 def test_every_byte_order_is_read_right(dtype):
     native = np.arange(12).reshape(3, 4).astype(dtype)
     x = native.astype(native.dtype.newbyteorder(">"))
-    for f in (lambda a: a + a, lambda a: (a, a.T), lambda a: (np.sum(a, 0), np.cumsum(a, -1)), lambda a: a[1:, ..., ::2] * 2):
+    for f in (
+        lambda a: a + a,
+        lambda a: (a, a.T),
+        lambda a: (np.sum(a, 0), np.cumsum(a, -1)),
+        lambda a: a[1:, ..., ::2] * 2,
+    ):
         same(rune.jit(f)(x), f(native))
         same(rune.jit(lambda y, f=f: f(x + y))(np.zeros(1, dtype)), f(native))
         same(rune.vmap(f)(np.stack([x, x]).astype(x.dtype)), rune.vmap(f)(np.stack([native, native])))

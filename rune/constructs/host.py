@@ -82,7 +82,7 @@ class Checked:
         for x, t, path in zip(found, self.types, tree.paths(), strict=True):
             own = leaf_type(x)
             where = f"{NAME}: {path}: " if path else f"{NAME}: "
-            if own is None or own.shape != t.shape or (own.dtype != t.dtype and not own.weak):
+            if own is None or own.shape != t.shape or not own.fits(t.dtype):
                 raise ValueError(f"{where}{describe(x)} returned by the host, {t} in `like`")
             arrays.append(np.asarray(x, t.dtype))
         return arrays

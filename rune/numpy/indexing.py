@@ -335,10 +335,15 @@ def into(target: Any, block: Any, r: Resolved) -> Any:
     """`target` with its slices replaced by `block`, in ascending order."""
     spans = [forward(r.spans[k]) if k in r.spans else (0, n, 1) for k, n in enumerate(r.shape)]
     if shape_of(block) == r.shape:
-        return block if isinstance(block, Value) and block.level is target.level else target.level.lift(block)
+        return whole(target, block)
     if math.prod(shape_of(block)) == 0:
         return target
     return movement.update(target, block, tuple(s[0] for s in spans), tuple(s[2] for s in spans))
+
+
+def whole(target: Any, new: Any) -> Any:
+    """`new` in the place of all of `target`: a value of the target's level, or of one inside it."""
+    return new if isinstance(new, Value) and new.level.depth >= target.level.depth else target.level.lift(new)
 
 
 def masked(target: Any, mask: Any, v: Any) -> Any:
@@ -380,7 +385,7 @@ def scatter_flat(target: Any, positions: np.ndarray, index: Any, seen: Any, v: A
         starts, steps, order, shape, reversed_ = grid
         new = movement.flip(movement.reshape(movement.permute(new, order), shape), reversed_)
         if shape == shape_of(target):
-            return new if isinstance(new, Value) and new.level is target.level else target.level.lift(new)
+            return whole(target, new)
         return movement.update(target, new, starts, steps)
     flat = scatter("set", flat, [places], new, checked=True)
     return movement.reshape(flat, shape_of(target))
