@@ -195,7 +195,8 @@ def _abs_tangent(tangents, primals, out, params):
 
 def _half(over: str) -> tuple:
     """Partials of maximum and minimum: 1 where the operand wins, half where both are equal."""
-    one = lambda x, y: e.select(getattr(e, over)(x, y), 1.0, e.select(e.eq(x, y), 0.5, 0.0))
+    half = lambda x, y: e.select(e.eq(x, y), _constant(0.5, x), 0.0)
+    one = lambda x, y: e.select(getattr(e, over)(x, y), 1.0, half(x, y))
     return lambda x, y, o: one(x, y), lambda x, y, o: one(y, x)
 
 
@@ -256,6 +257,11 @@ def _logadd(exp):
         return e.div(e.select(first, 1.0, t), e.add(1.0, t))
 
     return lambda x, y, o: share(x, y), lambda x, y, o: share(y, x)
+
+
+def _constant(c: float, like: Any) -> Any:
+    """`c` of the dtype of `like`, where nothing else in an expression has it."""
+    return type_of(like).dtype.type(c)
 
 
 def _is_complex(x: Any) -> bool:
@@ -328,7 +334,7 @@ row("floor", np.floor)
 row("ceil", np.ceil)
 row("trunc", np.trunc)
 row("rint", np.rint)
-row("heaviside", np.heaviside, None, lambda x, y, o: e.select(e.eq(x, 0.0), 1.0, 0.0))
+row("heaviside", np.heaviside, None, lambda x, y, o: e.select(e.eq(x, 0.0), _constant(1.0, x), 0.0))
 row("nextafter", np.nextafter, lambda x, y, o: 1.0, None)
 row("gcd", np.gcd)
 row("lcm", np.lcm)

@@ -158,12 +158,12 @@ def digamma_rise(a: Any, b: Any) -> Any:
     u, v = e.reciprocal(e.add(a, 10.0)), e.reciprocal(e.add(c, 10.0))
     step = e.mul(e.mul(b, u), v)  # u - v
     uu, vv = e.square(u), e.square(v)
-    powers, last, terms = 1.0, 1.0, []  # (uu**n - vv**n) / (uu - vv)
-    for n, bernoulli in enumerate(BERNOULLI, 1):
+    last, powers, terms = vv, e.add(uu, vv), []  # (uu**n - vv**n) / (uu - vv), from n = 2
+    for n, bernoulli in enumerate(BERNOULLI[1:], 2):
         terms.append(e.mul(bernoulli / (2 * n), powers))
         last = e.mul(vv, last)
         powers = e.add(e.mul(uu, powers), last)
-    series = e.mul(e.mul(step, e.add(u, v)), total(reversed(terms)))
+    series = e.mul(e.mul(step, e.add(u, v)), e.add(total(reversed(terms)), BERNOULLI[0] / 2))
     far = e.add(e.log1p(e.mul(b, u)), e.add(e.mul(0.5, step), series))
     return e.select(positive, e.add(near, far), plain)
 
