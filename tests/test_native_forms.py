@@ -28,6 +28,14 @@ from rune.program import Literal, Type, Var
 rng = np.random.default_rng(7)
 
 
+class Failed(Exception):
+    """A check failed: (site, flat position, steps)."""
+
+
+def failing(site=0):
+    return lambda flat, steps: Failed(site, int(flat), tuple(map(int, steps)))
+
+
 class Builder:
     """Writes a block: each method adds a form and gives its result."""
 
@@ -110,12 +118,25 @@ class Builder:
 
         return self.index((*k.type.shape, *x.type.shape[1:]), at, x, k, dtype=x.type.dtype, view=False)
 
-    def loop(self, step, init, rows, captures, length, reverse=False, kept=0):
+    def loop(self, step, init, rows, captures, length, reverse=False, kept=0, count=None, until=None):
         n = len(init)
         outs = [self.var(v.type.shape, v.type.dtype) for v in step.outputs[:n]]
         outs += [self.var((length, *v.type.shape), v.type.dtype) for v in step.outputs[n:]]
-        self.forms.append(Loop(tuple(outs), (*init, *rows, *captures), step, n, len(rows), length, reverse, kept))
+        outs += [self.var((), "i8")] if until is not None else []
+        inputs = (*init, *rows, *captures, *([] if count is None else [count]))
+        counted = count is not None
+        self.forms.append(
+            Loop(tuple(outs), inputs, step, n, len(rows), length, reverse, kept, counted, until)
+        )
         return outs
+
+    def branch(self, index, operands, *blocks):
+        outs = [self.var(v.type.shape, v.type.dtype) for v in blocks[0].outputs]
+        self.forms.append(Branch(tuple(outs), (index, *operands), blocks))
+        return outs
+
+    def check(self, ok, error):
+        self.forms.append(Check((), (ok,), error))
 
     def library(self, name, ins, outs, **params):
         return self.add(Library(tuple(self.var(*o) for o in outs), tuple(ins), name, params))
@@ -144,8 +165,8 @@ def elementwise(form, args):
 
 
 class Read:
-    def __init__(self, inputs):
-        self.inputs = inputs
+    def __init__(self, inputs, where=""):
+        self.inputs, self.where = inputs, where
 
     def __call__(self, k, index):
         index = tuple(int(i) for i in index)
@@ -153,7 +174,8 @@ class Read:
         return self.inputs[k][index]
 
     def bounded(self, value, size, axis):
-        assert -size <= value < size
+        if not -size <= value < size:
+            raise IndexError(f"index {value} is out of bounds for axis {axis} with size {size}{self.where}")
         return int(value) % size
 
 
@@ -170,9 +192,10 @@ def contract(form, a, b):
     return np.einsum(f"{''.join(la)},{''.join(lb)}->{''.join(out)}", a, b)
 
 
-def run(block, arrays):
+def run(block, arrays, steps=()):
     """What a block means, by NumPy."""
     env = dict(zip(block.inputs, arrays, strict=True))
+    where = f" (in {', '.join(f'step {k}' for k in steps)})" if steps else ""
 
     def value(x):
         return x.value if isinstance(x, Literal) else env[x]
@@ -184,7 +207,7 @@ def run(block, arrays):
         elif isinstance(f, Index):
             out = np.empty(f.outs[0].type.shape, f.outs[0].type.dtype)
             for i in np.ndindex(out.shape):
-                out[i] = f.at(Read(args), i)
+                out[i] = f.at(Read(args, where), i)
             r = [out]
         elif isinstance(f, Reduce):
             if f.op.startswith("arg"):
@@ -211,21 +234,35 @@ def run(block, arrays):
         elif isinstance(f, Scatter):
             out = args[0].copy()
             if f.op == "add":
+                for k in np.ndindex(args[2].shape):
+                    for d, i in enumerate(args[2:]):
+                        Read(args, where).bounded(i[k], out.shape[d], d)
                 np.add.at(out, tuple(args[2:]), args[1])
             else:
                 for k in np.ndindex(args[2].shape):
-                    out[tuple(i[k] for i in args[2:])] = args[1][k]
+                    at = [Read(args, where).bounded(i[k], out.shape[d], d) for d, i in enumerate(args[2:])]
+                    out[tuple(at)] = args[1][k]
             r = [out]
         elif isinstance(f, Loop):
             n, m = f.carries, f.carries + f.rows
+            count = int(args.pop()) if f.counted else f.length
             carry, rows, captures = args[:n], args[n:m], args[m:]
-            stacks = [np.empty(v.type.shape, v.type.dtype) for v in f.outs[n:]]
-            for t in range(f.length)[:: -1 if f.reverse else 1]:
-                got = run(f.step, [*carry, *(x[t] for x in rows), *captures])
-                carry = got[:n]
+            stacks = [np.zeros(v.type.shape, v.type.dtype) for v in f.outs[n : len(f.step.outputs)]]
+            taken = 0
+            for t in range(count)[:: -1 if f.reverse else 1]:
+                if f.until is not None and run(f.until, [*carry, *captures], (*steps, t))[0]:
+                    break
+                got = run(f.step, [*carry, *(x[t] for x in rows), *captures], (*steps, t))
+                carry, taken = got[:n], taken + 1
                 for s, g in zip(stacks, got[n:], strict=True):
                     s[t] = g
-            r = [*carry, *stacks]
+            r = [*carry, *stacks, *([taken] if f.until is not None else [])]
+        elif isinstance(f, Branch):
+            r = run(f.blocks[int(args[0])], args[1:], steps)
+        elif isinstance(f, Check):
+            if not args[0].all():
+                raise f.error(int(np.argmin(args[0].ravel())), steps)
+            r = []
         elif isinstance(f, Constant):
             r = [f.value]
         elif isinstance(f, Host):
@@ -259,13 +296,37 @@ def strided(x):
     return view
 
 
+def compiled(block, layout):
+    """The native code of a block, for one layout of all its arguments; made once."""
+    known = vars(block).setdefault("compiled", {})
+    if layout not in known:
+        known[layout] = native.compile(block, layout * len(block.inputs))
+    return known[layout]
+
+
+def same_failure(got, expected) -> bool:
+    """Whether two failures say the same; an index that depends on no step is tested before the loop."""
+    if isinstance(got, IndexError):
+        return str(expected).startswith(str(got).removesuffix(")"))
+    return str(got) == str(expected)
+
+
 def check(block, arrays=None, rtol=1e-12):
     arrays = [random_array(v.type) for v in block.inputs] if arrays is None else arrays
-    expected = run(block, arrays)
+    try:
+        expected = run(block, arrays)
+    except (IndexError, Failed) as error:
+        expected = error
     for layout in "CS":
         given = arrays if layout == "C" else [strided(x) for x in arrays]
         copies = [x.copy() for x in given]
-        got = native.compile(block, [layout] * len(arrays))(given)
+        f = compiled(block, layout)
+        if isinstance(expected, Exception):
+            with pytest.raises(type(expected)) as caught:
+                f(given)
+            assert same_failure(caught.value, expected)
+            continue
+        got = f(given)
         for g, e in zip(got, expected, strict=True):
             assert g.dtype == e.dtype and g.shape == e.shape
             tol = {"f2": 1e-2, "f4": 2e-5, "c8": 2e-5}.get(e.dtype.str[1:], rtol)

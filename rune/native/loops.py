@@ -165,8 +165,12 @@ class Carry:
             count = 1
             for n in self.shape:
                 count *= n
-            self.cells = [Buffer(fn.alloca(self.kind, 1), self.kind, (), maybe_product=False) for _ in range(count)]
-            values = [unit.element(init, at) if init.shape else unit.element(init, ()) for at in indices(self.shape)]
+            self.cells = [
+                Buffer(fn.alloca(self.kind, 1), self.kind, (), maybe_product=False) for _ in range(count)
+            ]
+            values = [
+                unit.element(init, at) if init.shape else unit.element(init, ()) for at in indices(self.shape)
+            ]
             for cell, v in zip(self.cells, values, strict=True):
                 cell.store_flat(unit, 0, math.cast(fn, v, self.kind))
             return
