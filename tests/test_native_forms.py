@@ -918,3 +918,23 @@ def test_a_forked_child_computes():
     if child == 0:
         os._exit(0 if np.allclose(f([x])[0], np.exp(x)) else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("shape", [(200, 64), (3, 40, 100), (4096, 130), (70, 70, 3)], ids=str)
+def test_nests_that_share_their_rows(shape):
+    """Softmax, its gradient and a normalisation: rows of several nests in one loop."""
+    b = Builder((shape,), (shape,))
+    x, g = b.inputs
+    last = (len(shape) - 1,)
+    lead = tuple(range(len(shape) - 1))
+    wide = lambda v: b.broadcast(v, shape, lead)
+    m = b.reduce(x, last, "max")
+    e = b.op("exp", b.op("sub", x, wide(m)))
+    s = b.reduce(e, last)
+    y = b.op("div", e, wide(s))
+    back = b.op("mul", y, b.op("sub", g, wide(b.reduce(b.op("mul", g, y), last))))
+    mean = b.op("div", b.reduce(x, last), float(shape[-1]))
+    var_ = b.reduce(b.op("square", b.op("sub", x, wide(mean))), last)
+    z = b.op("div", b.op("sub", x, wide(mean)), wide(b.op("sqrt", b.op("add", var_, 1e-5))))
+    for outs in ((y,), (y, back), (z,), (s, back, z), (back, m)):
+        check(b.block(*outs), rtol=1e-10)

@@ -130,12 +130,14 @@ class Emission:
     def run(self) -> list[Source]:
         unit = self.unit
         base, unit.fn.base = unit.fn.base, self.depth
-        for stage in self.plan.stages:
+        for k, stage in enumerate(self.plan.stages):
             self.scratch: list = []
             if stage.kind == "small":
                 self.small(stage.forms[0])
             elif stage.kind == "nest":
                 self.nest(stage)
+            elif stage.kind == "rows":
+                self.rows(stage, k)
             else:
                 FORMS[type(stage.forms[0])](self, stage.forms[0], stage)
             for key in self.scratch:
@@ -203,6 +205,74 @@ class Emission:
         self.sources.update(apart)
         for v, target in results:
             self.sources[v] = target
+
+    def rows(self, stage, position) -> None:
+        """Several nests inside their common outer loops."""
+        unit, plan = self.unit, self.plan
+        later = set(self.block.outputs)
+        for s in plan.stages[position + 1 :]:
+            later |= s.reads
+        outer = stage.space[: stage.outer]
+        count = size(outer)
+        cut = None
+        if not (self.in_loop or unit.fn is not self.fn or len(unit.fn.scopes) > 1):
+            work = sum(size(s.space) * plan.time(s) for s in stage.nests) / 1000
+            cut = threads.chunks(count, work)
+        for s in stage.nests:
+            unit.report.kernel(s, plan)
+        storage = {}
+        for f in stage.forms:
+            v = f.outs[0]
+            row = v.type.shape[stage.outer :]
+            if v in later:
+                storage[v] = self.storage(v)
+                continue
+            kind = math.kind_of(v.type.dtype)
+            b = self.in_workspace(kind, (cut[0] if cut else 1, *row))
+            self.owned.setdefault(id(b), []).append(b.place)
+            self.scratch.append(id(b))
+            storage[v] = b
+
+        def body(low, high, chunk):
+            fn = unit.fn
+            with fn.loop_range(low, high, 0, count) if low is not None else fn.loop(count) as i:
+                index, rest = [], i
+                for n in reversed(outer[1:]):
+                    rest, r = divmod(rest, n)
+                    index.insert(0, r)
+                index.insert(0, rest)
+                for s in stage.nests:
+                    sinks, targets = [], []
+                    for f in s.forms:
+                        v = f.outs[0]
+                        b = storage[v]
+                        if v not in later:  # one row, whatever the outer index
+                            b = b.row(chunk, b.shape[1:])
+                            b = Buffer(b.base, b.kind, v.type.shape, (0,) * stage.outer + b.strides, b.offset)
+                        if isinstance(f, nest.Reduce):
+                            sinks.append(Fold(b, self.source(f.inputs[0]), f))
+                        else:
+                            lazy = self.sources[v] = Lazy(self, f, v)
+                            sinks.append(Store(b, lazy))
+                        b = Buffer(b.base, b.kind, b.shape, b.strides, b.offset, len(fn.scopes) - 1)
+                        b.owner = fn
+                        targets.append((v, b))
+                    base, fn.base = fn.base, len(fn.scopes) - 1
+                    Walk(self, s.space, sinks).run(tuple(index))
+                    fn.base = base
+                    self.sources.update(targets)
+
+        if cut is None:
+            with self.kernel(size(stage.space)):
+                body(None, None, 0)
+        else:
+            with unit.task(unit.kernel_name(), cut[0]) as chunk:
+                fn = unit.fn
+                c = Idx(((fn.atom(chunk, 0, cut[0] - 1), 1),), 0)
+                high = math.C(fn, "smin", fn.index(c * cut[1] + cut[1]), math.constant(count, "i8"))
+                body(fn.index(c * cut[1]), high, c)
+        for v, b in storage.items():
+            self.sources[v] = b
 
     def in_threads(self, stage, sinks) -> bool:
         """Emits a large nest in chunks of its outermost axis, for the pool of threads."""
@@ -494,12 +564,13 @@ class Walk:
     def ndim(self, sink) -> int:
         return len(self.space) if self.flat else len(sink.space)
 
-    def run(self) -> None:
+    def run(self, outer=()) -> None:
+        """Emits the nest, inside loops that give the first components of its index."""
         for f in self.folds:
             if not f.prepared:
                 f.arrange(self.unrolled)
                 f.prepare(self.emission)
-        self.axis(0, ())
+        self.axis(len(outer), outer)
         for f in self.folds:
             if not f.prepared:
                 f.finish(self.emission)

@@ -102,6 +102,7 @@ class Buffer(Source):
         self.strides = row_major(self.shape) if strides is None else strides
         self.offset, self.depth, self.byte_strides = offset, depth, byte_strides
         self.where = "workspace"
+        self.owner = base.fn  # the function whose scopes `depth` counts
         self.maybe_product = maybe_product
         self.place: int | None = None  # offset in the workspace
         self.kept = 0
@@ -113,7 +114,7 @@ class Buffer(Source):
     def address(self, unit, index) -> tuple[Value, int]:
         """A pointer to an element, and the scope from which it may be read."""
         fn = unit.fn
-        depth = self.depth if self.base.fn is fn else 0
+        depth = self.depth if self.owner is fn else 0
         if self.byte_strides is not None:
             total = None
             for i, s in zip(index, self.byte_strides, strict=True):
@@ -134,7 +135,7 @@ class Buffer(Source):
     def flat(self, unit, at, depth=None) -> tuple[Value, int]:
         fn = unit.fn
         if depth is None:
-            depth = self.depth if self.base.fn is fn else 0
+            depth = self.depth if self.owner is fn else 0
         if self.kind[0] == "c":
             at = at * 2
         if not isinstance(at, Idx) and at == 0:
