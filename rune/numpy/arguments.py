@@ -182,10 +182,15 @@ def axis_of(axis: Any, ndim: int) -> int:
     return axis % ndim
 
 
-def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes that `axis` (None for all, an int, or several) names, in the order given."""
+def axes_of(axis: Any, ndim: int, scalars: bool = False) -> tuple[int, ...]:
+    """The axes that `axis` (None for all, an int, or several) names, in the order given.
+
+    With `scalars` a 0-d array has the axes 0 and -1, as in NumPy's reductions.
+    """
     if axis is None:
         return tuple(range(ndim))
+    if scalars and ndim == 0 and not isinstance(axis, Iterable) and integer(axis) in (0, -1):
+        return ()
     if not isinstance(axis, Iterable):
         return (axis_of(axis, ndim),)
     axes = tuple(axis_of(a, ndim) for a in axis)

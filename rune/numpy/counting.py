@@ -46,7 +46,7 @@ def edges_of(name: str, a: Any, bins: Any, range_: Any, first: Any = None) -> An
         low, high = reduced("min", a), reduced("max", a)
     same = e.eq(low, high)  # NumPy widens an empty range by a half on both sides
     low, high = e.select(same, e.sub(low, 0.5), low), e.select(same, e.add(high, 0.5), high)
-    return linspace(low, high, n + 1)
+    return cast(linspace(low, high, n + 1), dtype_of(a) if dtype_of(a).kind == "f" else np.float64)
 
 
 @function("histogram_bin_edges")
@@ -199,6 +199,8 @@ def bitwise_count(x):
 
 @function("packbits")
 def packbits(a, axis=None, bitorder="big"):
+    if dtype_of(asarray(a)).kind not in "biu":
+        raise TypeError("Expected an input array of integer or boolean data type")
     a = cast(asarray(a), bool)
     if axis is None:
         a, axis = flat(a), 0

@@ -22,8 +22,8 @@ from rune.numpy.arguments import (
     supported,
     weak_kind,
 )
-from rune.numpy.shapes import broadcast_arrays, moveaxis, ravel, size_of
 from rune.numpy.register import attribute, function, method
+from rune.numpy.shapes import broadcast_arrays, moveaxis, ravel, size_of
 from rune.primitives import movement
 from rune.primitives.indexing import gather
 from rune.primitives.map import cast

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-
 from rune.numpy.arguments import (
     asarray,
     axes_of,
@@ -19,8 +18,8 @@ from rune.numpy.arguments import (
 )
 from rune.numpy.joining import concatenate
 from rune.numpy.reductions import MISSING, cumsum, reduced
-from rune.numpy.shapes import axis_part
 from rune.numpy.register import function
+from rune.numpy.shapes import axis_part
 from rune.primitives import movement
 from rune.primitives.map import cast
 from rune.primitives.scalar import e
@@ -93,6 +92,8 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 
 @function("gradient")
 def gradient(f, *varargs, axis=None, edge_order=1):
+    if dtype_of(asarray(f)).kind == "b":
+        raise TypeError("numpy boolean subtract, the `-` operator, is not supported")
     f = inexact(asarray(f))
     shape = shape_of(f)
     axes = axes_of(axis, len(shape))
@@ -141,7 +142,7 @@ def slope(f: Any, h: Any, axis: int, edge_order: int) -> Any:
         else:
             inside = e.div(e.sub(at(2, n), at(0, n - 2)), e.mul(2.0, h))
         parts.append(inside)
-    return movement.concatenate(promote(*parts, *end), axis)
+    return movement.concatenate([cast(part, dtype_of(f)) for part in (*parts, *end)], axis)
 
 
 def one_sided(a: Any, b: Any, c: Any, h: Any, k: Any) -> Any:
@@ -156,7 +157,7 @@ def one_sided(a: Any, b: Any, c: Any, h: Any, k: Any) -> Any:
 @function("unwrap")
 def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     p = asarray(p)
-    axis = axis % len(shape_of(p))
+    axis = axis_of(axis, len(shape_of(p)))
     d = diff(p, axis=axis)
     discont = period / 2 if discont is None else discont
     low = -period / 2

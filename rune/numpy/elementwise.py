@@ -78,7 +78,11 @@ def power(x: Any, y: Any, operator: bool = False) -> Any:
         if y < 0:
             raise ValueError("Integers to negative integer powers are not allowed.")
         square = type(y) is int and y == 2 and (operator or dtype == dtype_of(x))
-        return elementwise("square", x, operator=operator) if square else elementwise("pow", x, y, operator=operator)
+        return (
+            elementwise("square", x, operator=operator)
+            if square
+            else elementwise("pow", x, y, operator=operator)
+        )
     if y == 0:
         return e.select(True, cast(1, dtype), x) if isinstance(x, Value) else elementwise("pow", x, y)
     name = {2: "square", 0.5: "sqrt", -1: "reciprocal"}.get(y)
@@ -108,10 +112,15 @@ def out_of_bounds(name: str, x: Any, y: Any) -> Any:
 def conjugate(x: Any, operator: bool = False) -> Any:
     if dtype_of(x).kind == "c":
         return elementwise("conj", x, operator=operator)
-    return cast(x, np.int8) if dtype_of(x).kind == "b" else x
+    return x
 
 
-SPECIAL = {"pow": power, "conj": conjugate}
+def conjugate_ufunc(x: Any, operator: bool = False) -> Any:
+    """NumPy's ufunc has no loop of booleans."""
+    return cast(x, np.int8) if dtype_of(x).kind == "b" else conjugate(x, operator)
+
+
+SPECIAL = {"pow": power, "conj": conjugate_ufunc}
 
 for _row in TABLE.values():
     if isinstance(_row.ufunc, np.ufunc):
@@ -381,8 +390,7 @@ tables.parts |= {"real": lambda z, x: e.complex(x, e.imag(z)), "imag": lambda z,
 @function("angle")
 def angle(z, deg=False):
     z = asarray(z)
-    complex_ = dtype_of(z).kind == "c"
-    out = e.arctan2(e.imag(z), e.real(z)) if complex_ else e.arctan2(cast(0, common(z, 0.0)), z)
+    out = e.arctan2(e.imag(z), e.real(z)) if dtype_of(z).kind == "c" else e.arctan2(cast(0, dtype_of(z)), z)
     return e.mul(out, 180 / math.pi) if deg else out
 
 
@@ -402,7 +410,9 @@ def real_if_close(a, tol=100):
         try:
             known = a.level.concrete(a)
         except TracedValueError as error:
-            raise TracedValueError(f"real_if_close: {error}; the dtype would depend on values: use np.real(x)") from None
+            raise TracedValueError(
+                f"real_if_close: {error}; the dtype would depend on values: use np.real(x)"
+            ) from None
     return e.real(a) if np.isrealobj(np.real_if_close(known, tol)) else a
 
 
@@ -429,12 +439,19 @@ def isrealobj(x):
 
 @function("isposinf")
 def isposinf(x, out=None):
-    return e.eq(asarray(x), np.inf)
+    return e.eq(real_only(x), np.inf)
 
 
 @function("isneginf")
 def isneginf(x, out=None):
-    return e.eq(asarray(x), -np.inf)
+    return e.eq(real_only(x), -np.inf)
+
+
+def real_only(x: Any) -> Any:
+    x = asarray(x)
+    if dtype_of(x).kind == "c":
+        raise TypeError("This operation is not supported for complex values because it would be ambiguous.")
+    return x
 
 
 @function("isclose")
@@ -457,7 +474,9 @@ def round_(a, decimals=0, out=None):
     if dtype.kind == "c":
         return e.complex(round_(e.real(a), decimals), round_(e.imag(a), decimals))
     if dtype.kind == "b":
-        return cast(a, np.float16) if decimals == 0 else round_(cast(a, np.float64), decimals)
+        if decimals:
+            raise TypeError("Cannot cast ufunc 'multiply' output from dtype('float64') to dtype('bool')")
+        return cast(a, np.float16)
     if dtype.kind in "iu":
         return a if decimals >= 0 else cast(round_(cast(a, np.float64), decimals), dtype)
     if decimals == 0:

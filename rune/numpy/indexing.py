@@ -401,7 +401,11 @@ def region(places: np.ndarray, shape: tuple[int, ...]) -> tuple | None:
     starts, steps, region_shape, order, backwards = [], [], [], [], []
     for axis, c in enumerate(coordinates):
         first = c[(0,) * c.ndim]
-        along = [k for k, n in enumerate(c.shape) if n > 1 and c[(0,) * k + (1,) + (0,) * (c.ndim - k - 1)] != first]
+        along = [
+            k
+            for k, n in enumerate(c.shape)
+            if n > 1 and c[(0,) * k + (1,) + (0,) * (c.ndim - k - 1)] != first
+        ]
         if len(along) > 1 or any(k in order for k in along):
             return None
         n, step = 1, 1

@@ -10,8 +10,8 @@ import numpy as np
 
 from rune.level import Value
 from rune.numpy.arguments import asarray, axis_of, dtype_of, integer, promote, shape_of, shape_to
-from rune.numpy.shapes import atleast_1d, atleast_2d, atleast_3d, ravel, rows_of, size_of, take_axis
 from rune.numpy.register import function
+from rune.numpy.shapes import atleast_1d, atleast_2d, atleast_3d, ravel, rows_of, size_of, take_axis
 from rune.primitives import movement
 from rune.primitives.indexing import gather
 from rune.primitives.map import cast

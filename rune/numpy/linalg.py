@@ -21,9 +21,9 @@ from rune.numpy.arguments import (
 from rune.numpy.elementwise import conjugate
 from rune.numpy.products import matmul
 from rune.numpy.reductions import reduced, safe_root
-from rune.numpy.triangles import diagonal
 from rune.numpy.register import function
 from rune.numpy.shapes import moveaxis, swap_last
+from rune.numpy.triangles import diagonal
 from rune.primitives import factor, linalg, movement
 from rune.primitives.map import cast
 from rune.primitives.reduce import reduce
@@ -117,6 +117,8 @@ def tensorinv(a, ind=2):
 
 @function("linalg.pinv")
 def pinv(a, rcond=None, hermitian=False, *, rtol=None):
+    if math.prod(shape_of(asarray(a))) == 0 and len(shape_of(asarray(a))) > 1:
+        return swap_last(asarray(a))
     (a,) = matrices(a)
     if rcond is None:
         rcond = (
@@ -326,7 +328,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     s = svdvals(a)
     if tol is None:
         rtol = max(shape_of(a)[-2:]) * np.finfo(dtype_of(s)).eps if rtol is None else rtol
-        tol = e.mul(reduced("max", s, -1, True), rtol)
+        tol = e.mul(reduced("max", s, -1, True, initial=0), rtol)
     return reduced("sum", e.gt(s, tol), -1)
 
 
@@ -361,7 +363,7 @@ def matrix_norm_over(x: Any, ord: Any, axes: tuple[int, int], keepdims: bool) ->
     if ord in (1, -1, np.inf, -np.inf):
         over, then = (rows, columns) if abs(ord) == 1 else (columns, rows)
         sums = reduced("sum", e.abs(x), over, True)
-        out = reduced("max" if ord > 0 else "min", sums, then, True)
+        out = reduced("max", sums, then, True, initial=0) if ord > 0 else reduced("min", sums, then, True)
     elif ord in (2, -2, "nuc"):
         s = svdvals(moveaxis(x, axes, (-2, -1)))
         out = reduced({2: "max", -2: "min", "nuc": "sum"}[ord], s, -1)

@@ -10,9 +10,9 @@ from rune.level import Value
 from rune.numpy.arguments import asarray, axis_of, dtype_of, operand, shape_of
 from rune.numpy.elementwise import round_
 from rune.numpy.reductions import mean, reduced
+from rune.numpy.register import function
 from rune.numpy.shapes import axis_part, rows_of, take_axis
 from rune.numpy.statistics import median
-from rune.numpy.register import function
 from rune.primitives import movement
 from rune.primitives.map import cast
 from rune.primitives.scalar import e

@@ -6,26 +6,31 @@ from typing import Any
 
 import numpy as np
 
-from rune.numpy.arguments import asarray, dtype_of, integer, promote, shape_of
+from rune.numpy.arguments import asarray, dtype_of, inexact, integer, promote, shape_of
 from rune.numpy.elementwise import conjugate
-from rune.numpy.products import times, vector
-from rune.numpy.arguments import inexact
 from rune.numpy.linalg import eigvals, inv, lstsq
-from rune.numpy.products import matmul
+from rune.numpy.products import matmul, times, vector
 from rune.numpy.reductions import reduced
+from rune.numpy.register import function
 from rune.numpy.shapes import swap_last
 from rune.numpy.triangles import vander
-from rune.numpy.register import function
 from rune.primitives import movement
 from rune.primitives.indexing import gather
+from rune.primitives.map import cast
 from rune.primitives.scalar import e
 
 __all__ = ["convolve", "polyval"]
 
 
+def one_axis(x: Any) -> Any:
+    if len(shape_of(x)) > 1:
+        raise ValueError("object too deep for desired array")
+    return x if shape_of(x) else movement.reshape(x, (1,))
+
+
 @function("convolve")
 def convolve(a, v, mode="full"):
-    a, v = promote(asarray(a), asarray(v))
+    a, v = map(one_axis, promote(asarray(a), asarray(v)))
     if shape_of(a)[0] < shape_of(v)[0]:
         a, v = v, a
     return slid(a, movement.flip(v, (0,)), mode)
@@ -33,7 +38,7 @@ def convolve(a, v, mode="full"):
 
 @function("correlate")
 def correlate(a, v, mode="valid"):
-    a, v = promote(asarray(a), asarray(v))
+    a, v = map(one_axis, promote(asarray(a), asarray(v)))
     v = conjugate(v)
     if shape_of(a)[0] < shape_of(v)[0]:
         return movement.flip(slid(v, a, mode), (0,))
@@ -111,8 +116,11 @@ def polyint(p, m=1, k=None):
 @function("poly")
 def poly(seq_of_zeros):
     zeros = asarray(seq_of_zeros)
+    if len(shape_of(zeros)) > 2:
+        raise ValueError("input must be 1d or non-empty square 2d array.")
     if len(shape_of(zeros)) == 2:
         raise TypeError("numpy.poly: of a matrix is not supported for traced values: pass its eigenvalues")
+    zeros = cast(zeros, np.dtype(np.mintypecode(dtype_of(zeros).char)))
     a = np.ones(1, dtype_of(zeros))
     for k in range(shape_of(zeros)[0]):
         z = movement.part(zeros, 0, k, k + 1)
@@ -169,6 +177,8 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
 @function("roots")
 def roots(p):
     """All roots as complex numbers; the leading coefficient must not be zero."""
+    if len(shape_of(asarray(p))) > 1:
+        raise ValueError("Input must be a rank-1 array.")
     p = inexact(vector(p))
     n = shape_of(p)[0] - 1
     if n < 1:

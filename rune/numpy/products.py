@@ -10,8 +10,8 @@ import numpy as np
 
 from rune.numpy.arguments import asarray, axes_of, dtype_of, integer, promote, shape_of
 from rune.numpy.elementwise import conjugate
-from rune.numpy.shapes import moveaxis
 from rune.numpy.register import function
+from rune.numpy.shapes import moveaxis
 from rune.primitives import movement
 from rune.primitives.contract import contract
 from rune.primitives.map import cast

@@ -79,7 +79,7 @@ def reduced(op: str, a: Any, axis: Any = None, keepdims: Any = False, where: Any
         spare = cast(operand(initial), dtype) if op in ("max", "min") else cast(NEUTRAL[op](dtype), dtype)
         a = e.select(where, a, spare)
     shape = shape_of(a)
-    axes = tuple(sorted(axes_of(axis, len(shape))))
+    axes = tuple(sorted(axes_of(axis, len(shape), scalars=True)))
     if op in ("max", "min") and any(shape[k] == 0 for k in axes):
         if not given:
             raise ValueError(f"zero-size array to reduction operation {op}imum which has no identity")
@@ -225,7 +225,8 @@ def ptp(a, axis=None, out=None, keepdims=False):
 def extreme_index(op: str, a: Any, axis: Any, keepdims: Any) -> Any:
     a = asarray(a)
     shape = shape_of(a)
-    if axis is None:
+    if axis is None or not shape:
+        axes_of(axis, len(shape), scalars=True)
         flat = movement.reshape(a, (math.prod(shape),))
         axes = tuple(range(len(shape)))
         axis = 0
@@ -277,6 +278,7 @@ def cumprod(a, axis=None, dtype=None, out=None):
 
 def with_initial(op: str, start: int, x: Any, axis: Any, dtype: Any, include_initial: bool) -> Any:
     x = asarray(x)
+    x = x if shape_of(x) else movement.reshape(x, (1,))
     if axis is None:
         if len(shape_of(x)) != 1:
             raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
@@ -403,4 +405,6 @@ def nanstd(
     mean=MISSING,
     correction=MISSING,
 ):
-    return safe_root(nanvar(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
+    return safe_root(
+        nanvar(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    )

@@ -27,7 +27,9 @@ def same(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if isinstance(a, Value) and isinstance(b, Value):
-        return a.level is b.level and any(hasattr(a, k) and same(getattr(a, k), getattr(b, k)) for k in ("var", "value"))
+        return a.level is b.level and any(
+            hasattr(a, k) and same(getattr(a, k), getattr(b, k)) for k in ("var", "value")
+        )
     return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.array_equal(a, b)
 
 

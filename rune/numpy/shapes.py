@@ -100,7 +100,11 @@ def flatten(a, order="C"):
 def squeeze(a, axis=None):
     a = asarray(a)
     shape = shape_of(a)
-    axes = tuple(k for k, n in enumerate(shape) if n == 1) if axis is None else axes_of(axis, len(shape))
+    axes = (
+        tuple(k for k, n in enumerate(shape) if n == 1)
+        if axis is None
+        else axes_of(axis, len(shape), scalars=True)
+    )
     if any(shape[k] != 1 for k in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
     return movement.reshape(a, tuple(n for k, n in enumerate(shape) if k not in axes))

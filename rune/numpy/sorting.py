@@ -38,6 +38,8 @@ def argsort(a, axis=-1, kind=None, order=None, *, stable=None):
     if order is not None:
         raise ValueError("Cannot specify order when the array has no fields.")
     a = asarray(a)
+    if not shape_of(a) and axis in (0, -1):
+        return np.zeros(1, np.int64)  # as NumPy has it
     if axis is None:
         a, axis = flat(a), -1
     axis = axis_of(axis, len(shape_of(a)))
@@ -76,8 +78,10 @@ def check_kth(a: Any, kth: Any, axis: Any) -> None:
 
 @function("sort_complex")
 def sort_complex(a):
-    out = sort(a, 0)
-    return out if dtype_of(out).kind == "c" else cast(out, np.result_type(dtype_of(out), np.complex64))
+    out = sort(a)
+    if dtype_of(out).kind == "c":
+        return out
+    return cast(out, np.complex64 if dtype_of(out).char in "bhBH" else np.complex128)
 
 
 @function("lexsort")
@@ -101,6 +105,12 @@ def lexsort(keys, axis=-1):
 def searchsorted(a, v, side="left", sorter=None):
     """By bisection: log2(n) reads of the sorted array for all of `v` at once; NaN sorts last."""
     a, v = promote(asarray(a), asarray(v))
+    if len(shape_of(a)) != 1:
+        raise ValueError(
+            "object of too small depth for desired array"
+            if not shape_of(a)
+            else "object too deep for desired array"
+        )
     if sorter is not None:
         a = primitive.gather(a, [asarray(sorter)])
     if side not in ("left", "right"):
@@ -133,6 +143,8 @@ def searchsorted(a, v, side="left", sorter=None):
 @function("digitize")
 def digitize(x, bins, right=False):
     bins = asarray(bins)
+    if "c" in (dtype_of(bins).kind, dtype_of(asarray(x)).kind):
+        raise TypeError("x may not be complex")
     n = shape_of(bins)[0]
     if isinstance(bins, Value):
         return searchsorted(bins, x, "left" if right else "right")
@@ -146,6 +158,10 @@ def digitize(x, bins, right=False):
 @function("interp")
 def interp(x, xp, fp, left=None, right=None, period=None):
     x, xp, fp = asarray(x), asarray(xp), asarray(fp)
+    if "c" in (dtype_of(x).kind, dtype_of(xp).kind):
+        raise TypeError(
+            "Cannot cast array data from dtype('complex128') to dtype('float64') according to the rule 'safe'"
+        )
     kind = np.complex128 if dtype_of(fp).kind == "c" else np.float64
     x, xp, fp = cast(x, np.float64), cast(xp, np.float64), cast(fp, kind)
     n = shape_of(xp)[0]
@@ -200,6 +216,8 @@ def take(a, indices, axis=None, out=None, mode="raise"):
         )
     if axis is None:
         a, axis = flat(a), 0
+    if not shape_of(a):
+        a = flat(a)
     axis = axis_of(axis, len(shape_of(a)))
     n, k = len(shape_of(a)), len(shape_of(indices))
     indices = bounded(cast(indices, np.int64), shape_of(a)[axis], mode)

@@ -36,7 +36,7 @@ tables.late = known_late
 def i0(x):
     special.load()
     x = inexact(asarray(x))
-    return e.i0(x)
+    return cast(e.i0(x), dtype_of(x))
 
 
 def logsumexp(

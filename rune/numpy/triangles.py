@@ -9,8 +9,8 @@ import numpy as np
 from rune.level import Value
 from rune.numpy.arguments import asarray, axes_of, dtype_of, integer, shape_of
 from rune.numpy.reductions import reduced, running
-from rune.numpy.shapes import size_of
 from rune.numpy.register import function
+from rune.numpy.shapes import size_of
 from rune.primitives import movement
 from rune.primitives.indexing import gather, scatter
 from rune.primitives.map import cast

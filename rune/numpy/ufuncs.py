@@ -45,7 +45,7 @@ def binary(ufunc: np.ufunc) -> Callable:
 
 def reduce(ufunc, array, axis=0, dtype=None, keepdims=False, initial=MISSING, where=True):
     f, a = binary(ufunc), asarray(array)
-    axes = axes_of(axis, len(shape_of(a)))
+    axes = axes_of(axis, len(shape_of(a)), scalars=True)
     if ufunc in DIRECT:
         return reduced(DIRECT[ufunc], a, axes, keepdims, where, initial, dtype)
     if ufunc in (np.fmax, np.fmin):
