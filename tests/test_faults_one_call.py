@@ -329,3 +329,46 @@ def test_functions_that_call_each_other_are_traced_from_several_threads(repeat):
     with ThreadPoolExecutor(8) as pool:
         calls = [pool.submit(f if k % 2 else g, np.float64(1), 6) for k in range(16)]
         assert [c.result(timeout=60) for c in calls] == [g(np.float64(1), 6), f(np.float64(1), 6)] * 8
+
+
+# Long programs --------------------------------------------------------------------------------------
+
+
+def long_chain(n):
+    def f(x):
+        y = x
+        for _ in range(n):
+            y = np.sin(y) * 0.9 + x
+        return np.sum(y)
+
+    return f
+
+
+def shared_twice(n):
+    """Each value is read three times, so paths through the program grow as 3**n."""
+
+    def f(x):
+        y = x
+        for _ in range(n):
+            y = y * 0.5 + y * y * 0.1
+        return np.sum(y)
+
+    return f
+
+
+def written_between(n):
+    def f(x):
+        y = x * 1.0
+        for k in range(n):
+            y[k % 60] = y[3] * 0.5
+            y[[1, 2]] = (y * 0.5 + y * y * 0.1)[[2, 3]]
+        return np.sum(y)
+
+    return f
+
+
+@pytest.mark.parametrize("f", [long_chain(600), shared_twice(60), written_between(12)])
+def test_programs_of_many_operations_compile(f):
+    x = np.linspace(-1.0, 1.0, 64)
+    same(rune.jit(f)(x), f(x))
+    same(rune.jit(rune.grad(f))(x), rune.grad(f)(x))

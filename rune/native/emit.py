@@ -383,15 +383,19 @@ class Lazy(Computed):
 
 def collapsible(s: Source, space) -> bool:
     """Whether an element at a flat position can be read by that position alone."""
-    if s.size == 1:
-        return True
-    if s.shape != space:
-        return False
-    if isinstance(s, Buffer):
-        return s.contiguous
-    if isinstance(s, Computed) and isinstance(s.form, nest.Elementwise):
-        return all(collapsible(x, space) for x in s.inputs)
-    return False
+    stack, seen = [s], set()
+    while stack:
+        s = stack.pop()
+        if s.size == 1 or s in seen:
+            continue
+        seen.add(s)
+        if s.shape != space:
+            return False
+        if isinstance(s, Computed) and isinstance(s.form, nest.Elementwise):
+            stack += s.inputs
+        elif not (isinstance(s, Buffer) and s.contiguous):
+            return False
+    return True
 
 
 def short_axes_outside(shape, short: int) -> tuple[int, ...]:

@@ -35,6 +35,7 @@ for _op in (
     "arctanh cbrt hypot logaddexp logaddexp2 gcd lcm nextafter"
 ).split():
     COST[_op] = 16
+DEEP = 40  # values that are computed one inside the other, each a few calls of the emitter deep
 CHEAP = 4  # operations that may be repeated
 UNROLL = 4  # trailing axes up to this length are unrolled
 POINTWISE = (nest.Elementwise, nest.Index, nest.Concatenate)
@@ -187,9 +188,14 @@ class Plan:
 
     def costs(self) -> None:
         self.cost: dict = {}
+        depth: dict = {}  # of values that are computed where they are read
         for f in self.forms:
             for v in f.outs:
                 if self.role[v] != "inline":
+                    continue
+                depth[v] = 1 + max((depth.get(x, 0) for x in f.inputs), default=0)
+                if depth[v] > DEEP:
+                    self.role[v], depth[v] = "root", 0
                     continue
                 inputs = sum(self.cost.get(x, 0 if isinstance(x, Literal) else 0.5) for x in set(f.inputs))
                 times = 1
@@ -272,11 +278,16 @@ class Plan:
 
     def reaches(self, x, v) -> bool:
         """Whether computing `x` where it is read reads `v`."""
-        if isinstance(x, Literal):
-            return False
-        if x is v:
-            return True
-        return self.role.get(x) == "inline" and any(self.reaches(y, v) for y in self.form_of[x].inputs)
+        stack, seen = [x], set()
+        while stack:
+            x = stack.pop()
+            if x is v:
+                return True
+            if isinstance(x, Var) and x not in seen and self.role.get(x) == "inline":
+                stack += self.form_of[x].inputs
+            if isinstance(x, Var):
+                seen.add(x)
+        return False
 
     # stages -------------------------------------------------------------------------------------
 
