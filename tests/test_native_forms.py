@@ -414,6 +414,18 @@ def test_contract(dtype, m, k, n):
     )
 
 
+@pytest.mark.parametrize("batch,m,k,n", [(1, 301, 200, 230), (9, 64, 70, 130), (2, 600, 64, 100)])
+def test_large_products_in_threads(batch, m, k, n):
+    b = Builder(((batch, m, k),), ((batch, n, k),), ((batch, m, n),))
+    x, y, z = b.inputs
+    p = b.contract(x, y, ((2,), (2,)), ((0,), (0,)))
+    arrays = [rng.random(v.type.shape) for v in b.inputs]
+    got = native.compile(b.block(p, b.op("add", b.contract(x, y, ((2,), (2,)), ((0,), (0,))), z)), "CCC")(arrays)
+    expected = arrays[0] @ arrays[1].swapaxes(1, 2)
+    np.testing.assert_allclose(got[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(got[1], expected + arrays[2], rtol=1e-12)
+
+
 def test_contract_batches_and_views():
     b = Builder(((5, 20, 30),), ((30, 5, 40),), ((40, 30),), ((6,),))
     x, y, z, v = b.inputs

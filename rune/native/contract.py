@@ -41,8 +41,7 @@ def contract(e, form: nest.Contract, stage) -> None:
     ):
         operands = gemm.prepared(e, target, a, b, (ba, bb), (fa, fb), (ca, cb))
         if operands is not None:
-            with e.kernel(work, "nest_product"):
-                gemm.tiles(e, target, operands, not added)
+            gemm.tiles(e, target, operands, not added)
             return
     total = target
     if added:

@@ -7,13 +7,15 @@ where they do not it is copied first, before the loops around where it does not 
 
 from __future__ import annotations
 
-from . import jit
+from . import jit, math, threads
 from .blas import merged
 from .function import LLVM, SIZE
+from .index import Idx
 from .plan import size
 from .source import Buffer
 
 WORK = 256  # multiplications from which tiles pay
+RATE = 20_000  # multiplications of a microsecond, about
 DEPTH = 1024  # k steps that a tile runs before it goes back to memory, so that B's part stays in cache
 
 
@@ -81,30 +83,70 @@ def tiles(e, target: Buffer, operands, fresh: bool) -> None:
     """C = A B (C += A B unless `fresh`) for every batch."""
     from .emit import loop_over
 
-    a, A, b, b_row, batch, m, n, k = operands
-    unit, fn = e.unit, e.unit.fn
+    unit = e.unit
+    a, _, _, _, batch, m, n, k = operands
+    sizes = [a.shape[d] for d in batch[0]]
+    unit.report.library("product")
+    count = size(sizes)
+    work = count * m * n * k / RATE
+    rows = shape_of_tiles()[1]
+    threaded = not e.in_loop and unit.fn is e.fn and len(unit.fn.scopes) == 1
+    cut = threads.chunks(count if count >= 8 else m, work) if threaded else None
+    if cut is None:
+        with e.kernel(count * m * n * k, "nest_product"), loop_over(unit.fn, sizes) as p:
+            product(unit, target, operands, p, 0, m, fresh)
+        return
+    number, step = cut
+    if count < 8:  # rows are cut where tiles end
+        step = -(-step // rows) * rows
+        number = -(-m // step)
+    with unit.task(unit.kernel_name(), number) as chunk:
+        fn = unit.fn
+        c = Idx(((fn.atom(chunk, 0, number - 1), 1),), 0)
+        if count >= 8:
+            high = math.C(fn, "smin", fn.index(c * step + step), math.constant(count, "i8"))
+            with fn.loop_range(fn.index(c * step), high, 0, count) as flat:
+                p: list = []
+                for extent in reversed(sizes[1:]):
+                    flat, r = divmod(flat, extent)
+                    p.insert(0, r)
+                product(unit, target, operands, (flat, *p), 0, m, fresh)
+            return
+        with loop_over(fn, sizes) as p:
+            last = m - (number - 1) * step
+            whole = lambda: product(unit, target, operands, p, c * step, step, fresh)
+            if last == step:
+                whole()
+            else:
+                end = math.cmp(fn, "eq", fn.index(c), math.constant(number - 1, "i8"))
+                fn.branch(end, lambda: product(unit, target, operands, p, m - last, last, fresh), whole)
+
+
+def product(unit, target, operands, p, row0, m, fresh) -> None:
+    """The tiles of `m` rows from `row0` of one product of the batch."""
+    a, A, b, b_row, batch, _, n, k = operands
+    fn = unit.fn
     bytes, most_rows, most_vectors = shape_of_tiles()
     row_parts, blocks = parts(m, most_rows), columns(n, bytes // SIZE[target.kind], most_vectors)
-    with loop_over(fn, [a.shape[d] for d in batch[0]]) as p:
 
-        def start(s, axes):
-            i = s.offset
-            for d, j in zip(axes, p, strict=True):
-                i = i + j * s.strides[d]
-            return i
+    def start(s, axes):
+        i = s.offset
+        for d, j in zip(axes, p, strict=True):
+            i = i + j * s.strides[d]
+        return i
 
-        a0, b0, c0 = start(a, batch[0]), start(b, batch[1]), start(target, range(len(batch[0])))
-        for k0 in range(0, k, DEPTH):
-            deep = min(DEPTH, k - k0)
-            for group in grouped(blocks, lambda x: tuple(x[1])):
-                with stepped(fn, group, sum(group[0][1])) as j:
-                    for rows in grouped(row_parts, lambda x: x[1]):
-                        with stepped(fn, rows, rows[0][1]) as i:
-                            tile(
-                                unit, target, c0 + i * n + j, n, a, a0 + i * A[0] + k0 * A[1], A, b,
-                                b0 + j + k0 * b_row, b_row, rows[0][1], group[0][1], deep, fresh and k0 == 0,
-                            )  # fmt: skip
-    unit.report.library("product")
+    a0, b0, c0 = start(a, batch[0]), start(b, batch[1]), start(target, range(len(batch[0])))
+    a0, c0 = a0 + row0 * A[0], c0 + row0 * n
+    for k0 in range(0, k, DEPTH):
+        deep = min(DEPTH, k - k0)
+        for group in grouped(blocks, lambda x: tuple(x[1])):
+            with stepped(fn, group, sum(group[0][1])) as j:
+                for rows in grouped(row_parts, lambda x: x[1]):
+                    with stepped(fn, rows, rows[0][1]) as i:
+                        tile(
+                            unit, target, c0 + i * n + j, n, a, a0 + i * A[0] + k0 * A[1], A, b,
+                            b0 + j + k0 * b_row, b_row, rows[0][1], group[0][1], deep, fresh and k0 == 0,
+                        )  # fmt: skip
 
 
 def grouped(items, key) -> list[list]:
