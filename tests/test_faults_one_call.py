@@ -182,7 +182,7 @@ def test_an_array_made_outside_a_transformation_may_not_be_written_inside():
 
         return rune.scan(step, 0.0, x)[0] + y[0]
 
-    with pytest.raises(rune.TracedValueError, match="an array of rune.jit is written inside rune.scan"):
+    with pytest.raises(rune.TracedValueError, match=r"an array of rune.jit is written inside rune.scan"):
         rune.jit(f)(np.ones(3))
 
 
@@ -194,12 +194,12 @@ KINDS = [(1.5, 0), (1j, 0.0), (1j, 1), (2, True), (1.5, np.uint8(1))]
 @pytest.mark.parametrize(("number", "like"), KINDS)
 @pytest.mark.parametrize("wrap", [lambda f: f, lambda f: lambda: rune.jit(lambda _: f())(0.0)])
 def test_a_python_number_is_not_cut_to_the_dtype_asked_for(number, like, wrap):
-    with pytest.raises(ValueError, match="rune.scan"):
+    with pytest.raises(ValueError, match=r"rune.scan"):
         wrap(lambda: rune.scan(lambda c, _: (number, None), like, None, length=1))()
-    with pytest.raises(ValueError, match="rune.callback"):
+    with pytest.raises(ValueError, match=r"rune.callback"):
         wrap(lambda: rune.callback(lambda: number, like))()
     if hasattr(rune, "cond"):
-        with pytest.raises(ValueError, match="rune.cond"):
+        with pytest.raises(ValueError, match=r"rune.cond"):
             rune.jit(lambda p: rune.cond(p, lambda: number, lambda: np.asarray(like)[()]))(np.True_)
 
 
