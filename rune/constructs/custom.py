@@ -360,7 +360,8 @@ class Transposed(Primitive):
             for a, m in zip(args, mapped, strict=True)
         ]
         over = lambda p: derive.batch(p, (True,) * len(p.inputs), size, (True,) * len(p.outputs))[0]
-        outs = bind(self, args, programs(over(params["program"]), over(params["transposed"])))
+        back = params.get("transposed") or record(self.name, list(params["types"]), params["back"])[0]
+        outs = bind(self, args, programs(over(params["program"]), over(back)))
         return outs, [True] * len(outs)
 
     def show(self, e, name):
