@@ -131,6 +131,7 @@ def test_promoting_writes_what_was_printed_and_nothing_else(tmp_path):
 def test_a_last_expression_is_shown(tmp_path):
     text = "```{code-cell} python\na = 3\na + 1\n```\n\n```output\n4\n```\n"
     assert page(tmp_path, text).check(0) is None
+    assert page(tmp_path, text.replace("a + 1", "a + 1;")).run(0) == ""
 
 
 def test_pytest_collects_pages_and_promotes(pytester):

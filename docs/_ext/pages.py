@@ -153,7 +153,10 @@ class Page:
         return "\n".join(lines)
 
     def _execute(self, cell: Cell) -> str:
-        """Run a cell as a notebook does: what it prints, then the value of a last expression."""
+        """Run a cell as a notebook does: what it prints, then the value of a last expression.
+
+        A semicolon at the end keeps the value back; a figure is shown, not said.
+        """
         out = io.StringIO()
         tree = ast.parse(cell.source, str(self.path))
         ast.increment_lineno(tree, cell.line - 1)
@@ -163,7 +166,8 @@ class Page:
                 exec(compile(tree, str(self.path), "exec"), self.namespace)
                 if isinstance(last, ast.Expr):
                     value = eval(compile(ast.Expression(last.value), str(self.path), "eval"), self.namespace)
-                    if value is not None:
+                    kept_back = cell.source.rstrip().endswith(";") or hasattr(value, "savefig")
+                    if value is not None and not kept_back:
                         print(repr(value))
             except Exception as error:
                 if not cell.raises:

@@ -21,28 +21,42 @@ def check(app: Sphinx, doctree: nodes.document) -> None:
     path = Path(doctree["source"])
     for cell in [n for n in doctree.findall(nodes.container) if "cell" in n["classes"]]:
         outputs = [n for n in cell.children if "cell_output" in n["classes"]]
-        texts = [n for o in outputs for n in o.findall(nodes.literal_block)]
+        texts = [n for o in outputs for n in o.findall(nodes.literal_block) if not _beside_an_image(n)]
         block = cell.next_node(descend=False, siblings=True)
         says = isinstance(block, nodes.literal_block) and block.get("language") == "output"
-        want = block.astext() if says else ""
-        got = "\n".join(_printed(n) for n in texts)
+        want, got = block.astext() if says else "", _printed(texts)
         if not agree(want, got):
-            logger.warning(difference(want, got, path, (block if says else cell).line or 0), location=cell)
+            line = block.line + 1 if says else cell.line  # below the fence
+            logger.warning(difference(want, got, path, line), location=cell)
         for node in texts:
             node.parent.remove(node)
         for output in outputs:
-            if not output.children:
+            if not any(output.findall(nodes.image)):
                 cell.remove(output)
 
 
-def _printed(node: nodes.literal_block) -> str:
-    """The text of an output; of a traceback, the exception's lines."""
-    text = node.astext().rstrip("\n")
-    if "traceback" not in node["classes"]:
-        return text
-    lines = text.split("\n")
-    blank = max((k for k, line in enumerate(lines) if not line.strip()), default=-1)
-    return "\n".join(lines[blank + 1 :])
+def _beside_an_image(node: nodes.Node) -> bool:
+    """Whether a text stands for a figure where no image can be shown."""
+    while node is not None and node.get("nb_element") != "mime_bundle":
+        node = node.parent
+    return node is not None and any(node.findall(nodes.image))
+
+
+def _printed(texts: list[nodes.literal_block]) -> str:
+    """What the outputs of a cell say together; the kernel sends a stream in pieces, as time falls."""
+    text = ""
+    for node in texts:
+        if "stderr" in node["classes"]:
+            continue
+        if text and not text.endswith("\n") and "stream" not in node["classes"]:
+            text += "\n"
+        text += _exception(node.astext()) if "traceback" in node["classes"] else node.astext()
+    return text
+
+
+def _exception(traceback: str) -> str:
+    """The exception's own lines at the end of a traceback."""
+    return traceback.rstrip("\n").split("\n\n")[-1]
 
 
 def setup(app: Sphinx) -> dict:
