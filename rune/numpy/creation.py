@@ -193,11 +193,6 @@ def to_device(a, device, *, stream=None):
     return a
 
 
-@method("__array_namespace__")
-def array_namespace(a, *, api_version=None):
-    return np
-
-
 @function("lib.stride_tricks.sliding_window_view", view=True, read_only=True)
 def sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
     x = asarray(x)

@@ -423,20 +423,24 @@ PRIVATE = {"zeta": "_zeta", "riemann_zeta": "_riemann_zeta"}  # scipy.special.ze
 HOST = {"zeta", "riemann_zeta", "binom"}  # SciPy exports no routine of float64
 
 
+def ufunc_of(name: str) -> Any:
+    """SciPy's ufunc of that name; in its array API mode scipy.special has functions around some."""
+    import scipy.special
+
+    return getattr(scipy.special._ufuncs, name, None) or getattr(scipy.special, name, None)
+
+
 @functools.lru_cache(None)
 def load() -> dict:
     """The rows, added to the table; SciPy's ufuncs -> names of rows."""
-    import scipy.special
-
     found = {}
     rows = {name: None if f is None else (f,) for name, f in ONE.items()} | TWO | THREE
     for name, partials in rows.items():
-        home = scipy.special._ufuncs if name in PRIVATE else scipy.special
-        ufunc = getattr(home, PRIVATE.get(name, name), None)
+        ufunc = ufunc_of(PRIVATE.get(name, name))
         if isinstance(ufunc, np.ufunc) and name not in TABLE:
             native = f"host:{name}" if name in HOST else f"special:{name}"
             TABLE[name] = Row(name, ufunc, partials, native=native)
             found[ufunc] = name
     TABLE["gaussian"] = GAUSSIAN
-    found |= {getattr(scipy.special, name): row for name, row in SAME.items() if hasattr(scipy.special, name)}
+    found |= {ufunc_of(name): row for name, row in SAME.items() if ufunc_of(name) is not None}
     return found
