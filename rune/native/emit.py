@@ -26,6 +26,7 @@ OUTLINE = 128  # iterations from which a nest of the main function is a function
 OUTLINE_IN_LOOP = 1024
 STACK = 2048  # bytes up to which a temporary of a loop's step lives on the stack
 BLOCKED = 4096  # terms that a float sum adds in one run before it starts a partial sum
+TWO_PASSES = 16  # elements from which argmax looks for the value first and for its place after
 SEGMENTS = 27  # copies of a nest's body that splitting its axes may make
 
 
@@ -743,6 +744,29 @@ def accumulate(e: Emission, form, stage) -> None:
     e.sources[v] = target
 
 
+def first_extreme_of_row(unit, op, s, extents, index_at) -> Value:
+    """The place of the extreme in two passes that both vectorise: its value, then its first place."""
+    fn = unit.fn
+    word = "max" if op == "argmax" else "min"
+    best = Buffer(fn.alloca(s.kind, 1), s.kind, (), maybe_product=False)
+    place = Buffer(fn.alloca("i8", 1), "i8", ())
+    best.store_flat(unit, 0, identity(word, s.kind))
+    place.store_flat(unit, 0, math.constant(size(extents), "i8"))
+    with loop_over(fn, extents) as ks:
+        x = unit.element(s, index_at(ks))
+        best.store_flat(unit, 0, combine(fn, word, best.load(unit, best.base, None), x, free=True))
+    extreme = best.load(unit, best.base, None)
+    with loop_over(fn, extents) as ks:
+        x = unit.element(s, index_at(ks))
+        here = math.apply(fn, "eq", [x, extreme], "b1")
+        if s.kind[0] == "f":
+            here = math.or_(fn, here, math.ROWS["isnan", "f"](fn, x if s.kind != "f2" else math.cast(fn, x, "f4")))
+        i = fn.index(sum(k * w for k, w in zip(ks, row_major(extents), strict=True)))
+        i = math.select(fn, here, Value(i.name, "i8", i.depth, i.fn), math.constant(size(extents), "i8"))
+        place.store_flat(unit, 0, math.C(fn, "umin", place.load(unit, place.base, None), i))
+    return place.load(unit, place.base, None)
+
+
 @contextlib.contextmanager
 def loop_over(fn, shape):
     with contextlib.ExitStack() as stack:
@@ -771,6 +795,11 @@ def arg_reduce(e: Emission, form, stage) -> None:
                 ks, rest = iter(ks), iter(at)
                 return tuple(next(ks) if d in axes else next(rest) for d in range(len(s.shape)))
 
+            extents = [s.shape[d] for d in axes]
+            if s.kind[0] != "c" and isinstance(s, Buffer) and size(extents) >= TWO_PASSES:
+                found = first_extreme_of_row(unit, form.op, s, extents, index_at)
+                target.store(unit, at, math.cast(fn, found, target.kind))
+                return
             best.store_flat(unit, 0, unit.element(s, index_at([0] * len(axes))))
             place.store_flat(unit, 0, math.constant(0, "i8"))
             with loop_over(fn, [s.shape[d] for d in axes]) as ks:

@@ -1,12 +1,10 @@
-"""argsort: a stable merge sort along the last axis, NaN last, on indices."""
+"""argsort: a stable merge sort along the last axis, NaN last, of keys and their indices."""
 
 from __future__ import annotations
 
 from . import math
 from .index import Idx
 from .source import Buffer
-
-RUN = 8  # elements sorted by insertion before merging starts
 
 
 def before(fn, a, b):
@@ -34,58 +32,53 @@ def argsort(e, x, out) -> None:
     n = out.shape[-1]
     if not out.size:
         return
+    # keys move with their indices, so that merging reads memory in order
+    keys = [scratch(e, x.kind, (n,)) for _ in range(2)]
+    places = [scratch(e, "i8", (n,)) for _ in range(2)]
     with e.kernel(out.size * 16, "nest_sort"):
         fn = unit.fn
-        other = scratch(e, "i8", (n,))
-        own = scratch(e, "i8", (n,))
         with loop_over(fn, out.shape[:-1]) as p:
             with fn.loop(n) as i:
-                own.store(unit, (i,), fn.index(i))
-
-            def key(position):
-                return unit.element(x, (*p, position))
-
-            def at(b: Buffer, i):
-                address, _ = b.address(unit, (i,))
-                v = b.load(unit, address, None)
-                return Idx(((fn.atom(v, 0, max(n - 1, 0)), 1),), 0)
-
-            source, target = own, other
+                keys[0].store(unit, (i,), unit.element(x, (*p, i)))
+                places[0].store(unit, (i,), fn.index(i))
             width = 1
             while width < n:
-                merge_all(unit, fn, source, target, at, key, n, width)
-                source, target = target, source
+                merge_all(unit, fn, keys, places, n, width)
+                keys, places = keys[::-1], places[::-1]
                 width *= 2
             with fn.loop(n) as i:
-                out.store(unit, (*p, i), fn.index(at(source, i)))
+                address, _ = places[0].address(unit, (i,))
+                out.store(unit, (*p, i), places[0].load(unit, address, None))
 
 
-def merge_all(unit, fn, source, target, at, key, n, width) -> None:
+def merge_all(unit, fn, keys, places, n, width) -> None:
     """Merges neighbouring runs of `width`; each position of the target takes the next of two runs."""
     left = Buffer(fn.alloca("i8", 1), "i8", ())
     right = Buffer(fn.alloca("i8", 1), "i8", ())
+    zero, one = math.constant(0, "i8"), math.constant(1, "i8")
+
+    def get(b: Buffer, v):
+        address, _ = b.address(unit, (Idx(((fn.atom(v, 0, max(n - 1, 0)), 1),), 0),))
+        return b.load(unit, address, None)
+
     with fn.loop(-(-n // (2 * width))) as block:
         start = block * (2 * width)
-
-        def clipped(i):
-            v = fn.index(i)
-            return math.C(fn, "smin", v, math.constant(n, "i8"))
-
-        middle, stop = clipped(start + width), clipped(start + 2 * width)
+        middle, stop = (
+            math.C(fn, "smin", fn.index(start + d), math.constant(n, "i8")) for d in (width, 2 * width)
+        )
         left.store_flat(unit, 0, fn.index(start))
         right.store_flat(unit, 0, middle)
         with fn.loop_while(fn.index(start), stop) as k:
             i, j = left.load(unit, left.base, None), right.load(unit, right.base, None)
             have_left = math.cmp(fn, "slt", i, middle)
             have_right = math.cmp(fn, "slt", j, stop)
-            safe_i = math.select(fn, have_left, i, math.constant(0, "i8"))
-            safe_j = math.select(fn, have_right, j, math.constant(0, "i8"))
-            a = at(source, Idx(((fn.atom(safe_i, 0, n - 1), 1),), 0))
-            b = at(source, Idx(((fn.atom(safe_j, 0, n - 1), 1),), 0))
-            later = before(fn, key(b), key(a))  # only a strictly smaller right element goes first: stable
-            take_right = math.and_(fn, have_right, math.or_(fn, math.not_(fn, have_left), later))
-            chosen = math.select(fn, take_right, fn.index(b), fn.index(a))
-            target.store(unit, (k,), chosen)
-            one = math.cast(fn, take_right, "i8")
-            left.store_flat(unit, 0, math.I(fn, "add", i, math.I(fn, "sub", math.constant(1, "i8"), one)))
-            right.store_flat(unit, 0, math.I(fn, "add", j, one))
+            i_safe, j_safe = math.select(fn, have_left, i, zero), math.select(fn, have_right, j, zero)
+            a, b = get(keys[0], i_safe), get(keys[0], j_safe)
+            later = before(fn, b, a)  # only a strictly smaller right element goes first: stable
+            right_first = math.and_(fn, have_right, math.or_(fn, math.not_(fn, have_left), later))
+            chosen = math.select(fn, right_first, j_safe, i_safe)
+            keys[1].store(unit, (k,), math.select(fn, right_first, b, a))
+            places[1].store(unit, (k,), get(places[0], chosen))
+            took = math.cast(fn, right_first, "i8")
+            left.store_flat(unit, 0, math.I(fn, "add", i, math.I(fn, "sub", one, took)))
+            right.store_flat(unit, 0, math.I(fn, "add", j, took))
