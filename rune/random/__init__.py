@@ -10,7 +10,7 @@ from rune.random.continuous import (
     uniform,
 )
 from rune.random.discrete import bernoulli, categorical, choice, integers, permutation, poisson
-from rune.random.gamma import beta, dirichlet, gamma
+from rune.random.gammas import beta, dirichlet, gamma
 from rune.random.keys import fold_in, key, split
 
 __all__ = [

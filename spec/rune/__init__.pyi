@@ -117,6 +117,8 @@ any of them the next call works.
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from rune import random as random
+
 __all__ = [
     "Total",
     "TracedValueError",
@@ -145,6 +147,7 @@ __all__ = [
     "linearize",
     "map",
     "program",
+    "random",
     "remat",
     "root",
     "scan",

@@ -15,6 +15,7 @@ For small x, where the hump has a tail of length 1/a, the power series serves.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -108,8 +109,11 @@ def draw_half(key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     return drawn(key, shape, lambda x, y: half(dtype)(x, y)[1], BOOST)
 
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
-NODES, WEIGHTS = ((NODES + 1) / 2).tolist(), (WEIGHTS / 2).tolist()
+@functools.cache
+def rule() -> list[tuple[float, float]]:
+    """Gauss-Legendre points between 0 and 1, and their weights."""
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    return list(zip(((nodes + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
 
 
 def slope(a: Any, l: Any) -> Any:
@@ -150,7 +154,7 @@ def slope_by_integral(a: Any, x: Any, offset: Any) -> Any:
     length = np.where(up, np.log1p(c + root), c + np.minimum(root, 1.0))
     length = np.minimum(length, DEPTH / np.maximum(np.abs(a - x), 1e-30))
     total = 0.0
-    for node, weight in zip(NODES, WEIGHTS, strict=True):
+    for node, weight in rule():
         t = sign * (length * node)
         total = total + weight * (sign * (offset + t)) * np.exp(a * t - x * np.expm1(t))
     return length * total
