@@ -21,6 +21,7 @@ from rune.linear import Recorder, transpose
 from rune.primitives import movement
 from rune.primitives.primitive import zeros
 from rune.program import Type, type_of
+from rune.snapshot import Snapshots
 from rune.structure import Tree, describe, flatten
 from rune.totals import arrive
 from rune.value import box, raw
@@ -147,13 +148,16 @@ class Reverse:
         keywords: dict,
         positions: tuple[int, ...],
         has_aux: bool = False,
+        outlives: bool = False,  # the call: then the caller may write into the parameters meanwhile
     ):
         self.name = name
         self.parameters = parameters = Parameters(name, args, positions)
-        self.recorder, forward = Recorder(name), Forward(name)
+        self.snapshots = Snapshots(name)
+        self.recorder, forward = Recorder(name), Forward(name, self.snapshots)
         with opened(self.recorder, forward), np.errstate(all="ignore"):
             self.inputs = [self.recorder.input(t) for t in parameters.types]
-            duals = [forward.dual(p, t) for p, t in zip(parameters.values, self.inputs, strict=True)]
+            values = copied(parameters.values) if outlives else parameters.values
+            duals = [forward.dual(p, t) for p, t in zip(values, self.inputs, strict=True)]
             result = f(*parameters.placed(args, duals), **keywords)
             self.aux = None
             if has_aux:
@@ -171,6 +175,7 @@ class Reverse:
 
     def pull(self, cts: list) -> list:
         """Cotangents of the parameters from those of the results (None is a zero)."""
+        self.snapshots.verify()
         with np.errstate(all="ignore"):
             found = transpose(self.recorder, self.inputs, self.tangents, cts)
             return [
@@ -179,6 +184,7 @@ class Reverse:
 
     def push(self, tangents: list) -> list:
         """Tangents of the results from those of the parameters, by the record; None is a zero."""
+        self.snapshots.verify()
         env = dict(zip(map(id, self.inputs), tangents, strict=True))
         here = lambda a: env[id(a)] if self.recorder.owns(a) else a
         with np.errstate(all="ignore"):
@@ -268,7 +274,7 @@ def value_and_grad(f, argnums=0, *, has_aux=False):
 
 def vjp(f, *primals, has_aux=False):
     callable_("rune.vjp", f)
-    reverse = Reverse("rune.vjp", f, primals, {}, tuple(range(len(primals))), has_aux)
+    reverse = Reverse("rune.vjp", f, primals, {}, tuple(range(len(primals))), has_aux, outlives=True)
     types = [type_or_none(x) for x in reverse.primals]
 
     def pullback(ct):
@@ -320,7 +326,7 @@ def change(primal: Any, tangent: Any) -> Any:
 
 def linearize(f, *primals):
     callable_("rune.linearize", f)
-    reverse = Reverse("rune.linearize", f, primals, {}, tuple(range(len(primals))))
+    reverse = Reverse("rune.linearize", f, primals, {}, tuple(range(len(primals))), outlives=True)
 
     def along(*tangents):
         if len(tangents) != len(primals):

@@ -11,6 +11,7 @@ from typing import Any
 
 from rune.level import Level, Value, bind
 from rune.program import Type, type_of
+from rune.snapshot import Snapshots
 
 __all__ = ["Dual", "Forward"]
 
@@ -29,10 +30,16 @@ class Dual(Value):
 
 
 class Forward(Level):
+    def __init__(self, name: str, snapshots: Snapshots | None = None):
+        super().__init__(name)
+        self.snapshots = snapshots  # of plain operands, where what the operations read is kept for later
+
     def process(self, primitive, args, params):
         primals, tangents = [], []
         for a in args:
             primal, tangent = self.open(a)
+            if self.snapshots is not None and primal is a:
+                primal = self.snapshots.keep(a)
             primals.append(primal)
             tangents.append(tangent)
         if all(t is None for t in tangents):

@@ -1,8 +1,8 @@
 """Tracing: a level that records every operation as an equation of a program.
 
 Equations are shared as they are recorded: an operation that was recorded with the same arguments is
-not recorded again, unless it has an effect.  A plain array becomes a constant, bound by reference; a
-one-element array a literal; an array of one repeated element (no strides) a broadcast literal.  A
+not recorded again, unless it has an effect.  A plain array becomes a constant, as it was when it was
+used (`rune.snapshot`); a one-element array a literal; an array of one repeated element (no strides) a broadcast literal.  A
 value of an enclosing transformation becomes an extra input, listed in `captured`.
 
 `run` is the inverse: it applies a program's equations to arguments, under whatever levels they have.
@@ -21,6 +21,7 @@ from rune.primitives.map import map_
 from rune.primitives.movement import broadcast_
 from rune.primitives.primitive import Primitive
 from rune.program import Equation, Literal, Program, Stats, Type, Var, type_of
+from rune.snapshot import Snapshots
 
 __all__ = ["Staged", "Trace", "constant", "record", "run"]
 
@@ -76,6 +77,7 @@ class Trace(Level):
         self.shared: dict = {}  # (primitive, atoms, parameters) -> results
         self.made: dict[int, Equation] = {}  # variable -> the equation that defines it
         self.constants: dict[int, tuple] = {}  # id(array) -> (array, variable); the array stays alive
+        self.snapshots = Snapshots(name)
         self.captured: dict[int, tuple] = {}  # id(value) -> (value, variable)
 
     def input(self, type: Type) -> Staged:
@@ -115,6 +117,9 @@ class Trace(Level):
             if found is None:
                 found = self.captured[id(x)] = (x, Var(x.type))
             return found[1]
+        if repeated(x) is not None:
+            return self.constant(x)
+        x = self.snapshots.keep(x)
         found = self.constants.get(id(x))
         if found is None:
             found = self.constants[id(x)] = (x, self.constant(x))
@@ -129,9 +134,8 @@ class Trace(Level):
         if key not in self.shared:
             self.shared[key] = self.equation(constant, (), {"value": np.asarray(literal.value)})
         (var,) = self.shared[key]
-        if type_of(x).shape:
-            var = self.equation(broadcast_, (var,), {"shape": type_of(x).shape})[0]
-        return var
+        shape = type_of(x).shape
+        return self.equation(broadcast_, (var,), {"shape": shape})[0] if shape else var
 
     def equation(self, primitive, atoms: tuple, params: dict) -> tuple[Var, ...]:
         key = (primitive, atoms, tuple(params.items())) if primitive is not constant else None
@@ -154,6 +158,7 @@ class Trace(Level):
     def close(self, outputs: list, name: str = "", stats: Stats | None = None) -> Program:
         """The program that gives `outputs`; captured values are its last inputs."""
         found = [self.variable(x) for x in outputs]
+        self.snapshots.verify()
         inputs = [*self.inputs, *(v for _, v in self.captured.values())]
         return Program(inputs, self.equations, found, name, stats).pruned()
 
