@@ -25,7 +25,7 @@ UNARY = [
     "{x}[::-1]", "{x}[1:]", "{x}[..., :2]", "{x}[0]", "np.cumsum({x}, axis=0)", "np.roll({x}, 1, axis=0)", "np.flip({x}, -1)", "{x}[[0, 1, 0]]",
     "np.concatenate([{x}, 2 * {x}], axis=0)", "np.stack([{x}, {x} * {x}], axis=-1)", "np.pad({x}, 1)", "np.tile({x}, 2)", "{x} @ np.swapaxes({x}, -1, -2)",
     "np.diff({x}, axis=0)", "np.outer({x}, {x})", "np.prod({x}, axis=0)", "np.broadcast_to({x}, (2,) + np.shape({x}))", "np.moveaxis({x}, 0, -1)",
-    "np.linalg.inv({x} + 5 * np.eye(3))", "np.linalg.solve({x} + 5 * np.eye(3), np.ones(3))", "np.trace({x})", "np.tril({x})",
+    "np.linalg.inv(bounded({x}) + 6 * np.eye(3))", "np.linalg.solve(bounded({x}) + 6 * np.eye(3), np.ones(3))", "np.trace({x})", "np.tril({x})",
     "updated({x})", "np.einsum('i...->...', {x})", "np.where(np.arange(3) > 0, {x}, 0.5)", "np.repeat({x}, 2, axis=0)", "np.array([1.0, 2.0, -1.0]) @ {x}",
     "scanned({x})", "np.float32(1.5) * {x}", "np.angle(2 + {x} * 0.1j)", "np.abs({x} + (3 + 1j))", "np.exp(0.3j * {x})", "np.sqrt(4 + np.square(np.sin({x})))",
 ]  # fmt: skip
@@ -43,6 +43,10 @@ REAL2 = [
     "np.maximum({x}, {y})", "np.arctan2({x}, 2 + np.square({y}))", "np.logaddexp({x}, {y})", "np.hypot({x}, 1 + {y})", "(1 + np.square({x})) ** {y}",
     "np.minimum({x}, {y})", "sp.xlogy({x}, 1 + np.square({y}))", "np.copysign({x}, {y})",
 ]  # fmt: skip
+
+
+def bounded(x):
+    return x / (2 + np.square(np.abs(x + 3)))
 
 
 def updated(x):
@@ -63,7 +67,7 @@ def scanned(x):
     return rune.scan(lambda c, r: (np.tanh(c + r), c * r), np.zeros_like(x[0]), x)[1]
 
 
-NAMES = dict(np=np, sp=sp, updated=updated, written=written, scanned=scanned)
+NAMES = dict(np=np, sp=sp, bounded=bounded, updated=updated, written=written, scanned=scanned)
 
 
 @st.composite
@@ -74,14 +78,18 @@ def programs(draw):
     )
     seed = draw(st.integers(0, 10**6))
     lines, values = [], dict(enumerate(values_of(arguments, seed)))
-    for _ in range(draw(st.integers(5, 30))):
+    wanted, used = draw(st.integers(5, 30)), set()
+    for _ in range(3 * wanted):
+        if len(lines) == wanted:
+            break
         recent = st.integers(0, len(values) - 1).map(
             lambda k: len(values) - 1 - k
         )  # the shrunk one is the last
         a, b = draw(recent), draw(recent)
         complex_ = any(np.iscomplexobj(values[k]) for k in (a, b))
         pool = UNARY + BINARY if complex_ else UNARY + REAL + BINARY + REAL2
-        text = draw(st.sampled_from(pool)).format(x=f"v{a}", y=f"v{b}")
+        template = draw(st.sampled_from(pool))
+        text = template.format(x=f"v{a}", y=f"v{b}")
         if "axis" in text and not np.ndim(values[a]):  # NumPy takes axis 0 of a scalar here and not there
             continue
         with (
@@ -92,13 +100,10 @@ def programs(draw):
             if np.size(out) in range(1, 49) and np.all(np.abs(out) < 50) and np.all(np.isfinite(out)):
                 lines.append(f"v{len(values)} = {text}")
                 values[len(values)] = out
+                used |= {a, b} if "{y}" in template else {a}
     head = ", ".join(f"v{k}" for k in range(len(arguments)))
-    last = f"v{len(values) - 1}"
-    return (
-        "\n    ".join([f"def f({head}):", *lines, f"return np.real({last}) + np.imag({last})"]),
-        arguments,
-        seed,
-    )
+    rest = ", ".join(f"np.ravel(np.real(v{k}) + np.imag(v{k}))" for k in values if k not in used)
+    return "\n    ".join([f"def f({head}):", *lines, f"return np.concatenate([{rest}])"]), arguments, seed
 
 
 def values_of(arguments, seed, lanes=()):

@@ -1,0 +1,99 @@
+"""What the table of scalar functions answers for, and what it refuses."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.special as sp
+
+import rune
+from rune.primitives import special
+from rune.value import tables
+
+x = np.array([0.3, 1.7, 4.2])
+UFUNCS = {name: f for name, f in vars(np).items() if isinstance(f, np.ufunc)}
+
+
+def test_every_ufunc_of_numpy_is_answered():
+    refused = {name for name, f in UFUNCS.items() if f not in tables.ufuncs}
+    assert refused == {"isnat"}  # of times, which are never traced
+    with pytest.raises(TypeError, match=r"numpy\.isnat has no rule"):
+        rune.jit(np.isnat)(x)
+
+
+def test_scipy_is_not_imported_with_rune():
+    code = "import sys, rune; print(sorted(m for m in sys.modules if m.partition('.')[0] == 'scipy'))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_names_of_scipy_for_functions_of_numpy():
+    for name in special.SAME:
+        f = getattr(sp, name)
+        np.testing.assert_allclose(rune.jit(f)(x), f(x), rtol=1e-14)
+
+
+def test_zeta():
+    by_q = lambda q: np.sum(sp.zeta(2.5, q))
+    want = -2.5 * sp.zeta(3.5, x)
+    np.testing.assert_allclose(rune.grad(by_q)(x), want, rtol=1e-14)
+    np.testing.assert_allclose(rune.jit(rune.grad(by_q))(x), want, rtol=1e-14)
+    np.testing.assert_allclose(rune.jit(sp.zeta)(x), sp.zeta(x), rtol=1e-14)
+
+
+def test_a_digamma_is_differentiated_to_any_order():
+    f = lambda v: np.sum(sp.gammaln(v))
+    third = rune.grad(lambda v: np.sum(rune.grad(lambda v: np.sum(rune.grad(f)(v)))(v)))
+    for way in (third, rune.jit(third)):
+        np.testing.assert_allclose(way(x), sp.polygamma(2, x), rtol=1e-12)
+
+
+REFUSED = {
+    "zeta": lambda v: sp.zeta(v, 2.0),
+    "gammainc": lambda v: sp.gammainc(v, 2.0),
+    "betainc": lambda v: sp.betainc(2.0, v, 0.5),
+    "jv": lambda v: sp.jv(v, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_derivative_that_does_not_exist_is_refused_by_name(name):
+    f = REFUSED[name]
+    np.testing.assert_allclose(rune.jit(f)(x), f(x), rtol=1e-12)
+    with pytest.raises(
+        TypeError, match=rf"scipy.special.{name} has no derivative by \w+: pass it through rune.detach"
+    ):
+        rune.grad(lambda v: np.sum(f(v)))(x)
+
+
+def test_a_function_of_scipy_that_is_no_ufunc_is_refused():
+    with pytest.raises(rune.TracedValueError, match=r"asarray: the value is traced by rune\.grad"):
+        rune.grad(lambda v: np.sum(sp.polygamma(1, v)))(x)
+    polygamma = lambda n, v: (-1.0) ** (n + 1) * sp.gamma(n + 1.0) * sp.zeta(n + 1, v)  # what it computes
+    np.testing.assert_allclose(
+        rune.grad(lambda v: np.sum(polygamma(1, v)))(x), sp.polygamma(2, x), rtol=1e-12
+    )
+
+
+def test_rgamma_at_its_zeros():
+    n = np.arange(6.0)
+    want = (-1.0) ** n * sp.gamma(n + 1)
+    np.testing.assert_allclose(rune.grad(lambda v: np.sum(sp.rgamma(v)))(-n), want, rtol=1e-14)
+
+
+def test_logaddexp_of_infinities():
+    a = np.array([-np.inf, -np.inf, np.inf, 0.0])
+    b = np.array([-np.inf, 1.0, 1.0, np.inf])
+    by_a, by_b = rune.grad(lambda a, b: np.sum(np.logaddexp(a, b)), argnums=(0, 1))(a, b)
+    np.testing.assert_array_equal(by_a, [0.5, 0.0, 1.0, 0.0])
+    np.testing.assert_array_equal(by_b, [0.5, 1.0, 0.0, 1.0])
+
+
+def test_the_sign_of_a_complex_number_turns_with_it():
+    z = np.array([1 + 2j, -3 + 0.5j, 0j])
+    dz = np.array([0.3 - 1j, 1j, 1 + 0j])
+    _, got = rune.jvp(np.sign, (z,), (dz,))
+    eps = 1e-7
+    want = (np.sign(z + eps * dz) - np.sign(z - eps * dz)) / (2 * eps)
+    np.testing.assert_allclose(got[:2], want[:2], rtol=1e-6)
+    assert got[2] == 0
