@@ -13,6 +13,7 @@ functions, methods and operators, each a function of unboxed arguments.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -68,6 +69,30 @@ KNOWN = {
     "bool": "its value is not known here: choose with np.where, branch with rune.cond, or name the argument in static_argnames",
     "item": "its value is not known here: compute with the array, or read the result outside",
 }
+
+
+REPLACEMENTS = {
+    "logsumexp": "for scipy.special.logsumexp write rune.logsumexp(x), or np.logaddexp.reduce(x)",
+    "softmax": "for scipy.special.softmax write rune.softmax(x)",
+    "log_softmax": "for scipy.special.log_softmax write rune.log_softmax(x)",
+} | {
+    name: f"for scipy.linalg.{name} write rune.linalg.{name}"
+    for name in ("block_diag", "cho_factor", "cho_solve", "expm", "solve_triangular", "toeplitz")
+}
+
+
+def replacement(frame: Any) -> str:
+    """What to write instead of a function of SciPy's that asked for a plain array; "" for others."""
+    for _ in range(8):
+        if frame is None:
+            break
+        if frame.f_globals.get("__name__", "").startswith("scipy."):
+            # SciPy's own wrappers convert the arguments of the function they hold.
+            for name in (frame.f_code.co_name, getattr(frame.f_locals.get("f"), "__name__", "")):
+                if name in REPLACEMENTS:
+                    return REPLACEMENTS[name]
+        frame = frame.f_back
+    return ""
 
 
 class Traced:
@@ -165,7 +190,9 @@ class Traced:
         raise self._refuse("index")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        raise self._refuse("asarray")
+        error = self._refuse("asarray")
+        known = replacement(sys._getframe(1))
+        raise TracedValueError(f"{error}; {known}") if known else error
 
     def __repr__(self) -> str:
         value = self._value

@@ -1,0 +1,53 @@
+"""scipy.linalg's most used functions, for traced values too.
+
+SciPy's functions convert their arguments to plain arrays before anything can intervene.  These have
+the same names and results; on plain arrays they are SciPy's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rune import _spec
+from rune.numpy import matrices
+from rune.value import box, first_traced, unbox
+
+__all__ = ["block_diag", "cho_factor", "cho_solve", "expm", "solve_triangular", "toeplitz"]
+
+
+def either(name: str, args: tuple, **keywords: Any) -> Any:
+    """SciPy's function on plain arrays, ours where a value is traced."""
+    if first_traced(args) is None:
+        import scipy.linalg
+
+        return getattr(scipy.linalg, name)(*args, **keywords)
+    f: Callable = getattr(matrices, name)
+    return box(f(*unbox(args), **keywords))
+
+
+def block_diag(*arrs):
+    return either("block_diag", arrs)
+
+
+def cho_factor(a, lower=False):
+    return either("cho_factor", (a,), lower=lower)
+
+
+def cho_solve(c_and_lower, b):
+    return either("cho_solve", (tuple(c_and_lower), b))
+
+
+def expm(A):
+    return either("expm", (A,))
+
+
+def solve_triangular(a, b, trans=0, lower=False, unit_diagonal=False):
+    return either("solve_triangular", (a, b), trans=trans, lower=lower, unit_diagonal=unit_diagonal)
+
+
+def toeplitz(c, r=None):
+    return either("toeplitz", (c,) if r is None else (c, r))
+
+
+_spec.document(globals())

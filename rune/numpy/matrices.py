@@ -1,0 +1,136 @@
+"""scipy.linalg's most used functions over values: SciPy's own read their arguments as plain arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rune.level import TracedValueError, Value
+from rune.numpy.arguments import asarray, dtype_of, inexact, promote, shape_of
+from rune.numpy.elementwise import conjugate
+from rune.numpy.joining import concatenate
+from rune.numpy.linalg import H, eye, matrices
+from rune.numpy.products import matmul
+from rune.numpy.reductions import reduced
+from rune.primitives import linalg, movement
+from rune.primitives.indexing import gather
+from rune.primitives.scalar import e
+
+__all__ = ["block_diag", "cho_factor", "cho_solve", "expm", "solve_triangular", "toeplitz"]
+
+
+def columns(b: Any) -> tuple:
+    """`b` with its columns as a last axis, and whether it was one vector."""
+    b = asarray(b)
+    vector = len(shape_of(b)) == 1
+    return movement.reshape(b, (*shape_of(b), 1)) if vector else b, vector
+
+
+def lead_equal(a: Any, b: Any) -> list:
+    """Both operands with the same leading axes."""
+    lead = np.broadcast_shapes(shape_of(a)[:-2], shape_of(b)[:-2])
+    return [movement.broadcast(x, lead + shape_of(x)[-2:]) for x in (a, b)]
+
+
+def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False) -> Any:
+    b, vector = columns(b)
+    a, b = matrices(a, inexact(b))
+    if shape_of(a)[-1] != shape_of(b)[-2]:
+        raise ValueError(f"shapes of a {shape_of(a)} and b {shape_of(b)} are incompatible")
+    turn = {0: 0, "N": 0, 1: 1, "T": 1, 2: 2, "C": 2}[trans]
+    a = conjugate(a) if turn == 2 else a
+    a, b = lead_equal(a, b)
+    x = linalg.triangular_solve(a, b, lower=bool(lower), transpose=bool(turn), unit=bool(unit_diagonal))
+    return movement.reshape(x, shape_of(x)[:-1]) if vector else x
+
+
+def cho_factor(a: Any, lower: bool = False) -> tuple:
+    """The Cholesky factor in the triangle asked for, zeros in the other."""
+    (a,) = matrices(a, square=True)
+    c = linalg.cholesky(a) if lower else H(linalg.cholesky(H(a)))
+    return c, bool(lower)
+
+
+def cho_solve(c_and_lower: tuple, b: Any) -> Any:
+    c, lower = c_and_lower
+    first, second = (0, "C") if lower else ("C", 0)
+    return solve_triangular(c, solve_triangular(c, b, first, lower), second, lower)
+
+
+PADE = (
+    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
+    10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0,
+)  # fmt: skip
+THETA = {np.dtype(np.float64): 5.371920351148152, np.dtype(np.float32): 3.925724783138660}
+SQUARINGS = 16  # where the norm is not known: enough for norms up to 2^16 times theta
+
+
+def expm(A: Any) -> Any:
+    """The matrix exponential: the [13/13] Padé approximant, scaling and squaring (Higham, 2005)."""
+    (a,) = matrices(A, square=True)
+    if math.prod(shape_of(a)) == 0:
+        return a
+    theta = THETA[np.dtype(np.float32) if dtype_of(a).char in "fF" else np.dtype(np.float64)]
+    norm = reduced("max", reduced("sum", e.abs(a), -2), -1)
+    times = e.minimum(e.maximum(e.ceil(e.log2(e.div(norm, theta))), 0.0), float(SQUARINGS))
+    scale = movement.reshape(e.exp2(e.neg(times)), (*shape_of(times), 1, 1))
+    out = pade(e.mul(a, scale))
+    rounds = known_rounds(times)
+    for k in range(rounds):
+        more = movement.reshape(e.lt(float(k), times), (*shape_of(times), 1, 1))
+        out = e.select(more, matmul(out, out), out)
+    return out
+
+
+def known_rounds(times: Any) -> int:
+    """How many squarings are needed at most."""
+    if isinstance(times, Value):
+        try:
+            times = times.level.concrete(times)
+        except TracedValueError:
+            return SQUARINGS
+    return int(np.max(times))
+
+
+def pade(a: Any) -> Any:
+    b, one = PADE, eye(shape_of(a)[-1], a)
+    a2 = matmul(a, a)
+    a4 = matmul(a2, a2)
+    a6 = matmul(a4, a2)
+
+    def polynomial(high: tuple, low: tuple) -> Any:
+        """a6 (h0 a6 + h1 a4 + h2 a2) + l0 a6 + l1 a4 + l2 a2 + l3, by powers of a^2."""
+        powers = (a6, a4, a2)
+        total = lambda cs: [e.mul(c, p) for c, p in zip(cs, powers, strict=True)]
+        add = lambda terms: terms[0] if len(terms) == 1 else e.add(terms[0], add(terms[1:]))
+        return add([matmul(a6, add(total(high))), *total(low[:3]), e.mul(low[3], one)])
+
+    u = matmul(a, polynomial((b[13], b[11], b[9]), (b[7], b[5], b[3], b[1])))
+    v = polynomial((b[12], b[10], b[8]), (b[6], b[4], b[2], b[0]))
+    return linalg.solve(e.sub(v, u), e.add(v, u))
+
+
+def block_diag(*arrs: Any) -> Any:
+    blocks = [asarray(a) for a in arrs] or [np.zeros((1, 0))]
+    blocks = promote(*(movement.reshape(a, (1,) * (2 - len(shape_of(a))) + shape_of(a)) for a in blocks))
+    width = sum(shape_of(a)[1] for a in blocks)
+    rows, before = [], 0
+    for a in blocks:
+        n = shape_of(a)[1]
+        rows.append(movement.pad(a, (0, before), (0, width - before - n)))
+        before += n
+    return movement.concatenate(rows, 0)
+
+
+def toeplitz(c: Any, r: Any = None) -> Any:
+    """The matrix constant along its diagonals: first column c, first row r (its first element is c's)."""
+    flat = lambda x: movement.reshape(x, (math.prod(shape_of(x)),))
+    c = flat(asarray(c))
+    r = conjugate(c) if r is None else flat(asarray(r))
+    m, n = shape_of(c)[0], shape_of(r)[0]
+    both = concatenate([movement.flip(c, (0,)), movement.part(r, 0, min(1, n), n)])
+    return gather(both, [np.arange(m - 1, -1, -1)[:, None] + np.arange(n)])
+
+

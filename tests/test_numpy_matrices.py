@@ -1,0 +1,69 @@
+"""rune.linalg: SciPy's results, on plain arrays and under every transformation."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import rune
+from rune import linalg
+
+rng = np.random.default_rng(0)
+q = rng.standard_normal((4, 4))
+p = q @ q.T + np.eye(4)
+b = rng.standard_normal((4, 2))
+x = rng.standard_normal(5)
+z = rng.standard_normal((3, 3)) + 1j * rng.standard_normal((3, 3))
+
+CASES = {
+    "cho_solve": (lambda l, a, b: l.cho_solve(l.cho_factor(a), b), (p, b)),
+    "cho_solve_lower": (lambda l, a, b: l.cho_solve(l.cho_factor(a, lower=True), b), (p, b[:, 0])),
+    "cho_solve_complex": (lambda l, a: np.real(l.cho_solve(l.cho_factor(a @ a.conj().T), a)), (z,)),
+    "triangular": (lambda l, a, b: l.solve_triangular(a, b), (p, b)),
+    "triangular_transposed": (lambda l, a, b: l.solve_triangular(a, b, trans=1, lower=True), (p, b)),
+    "triangular_unit": (
+        lambda l, a, b: l.solve_triangular(a, b, lower=True, unit_diagonal=True),
+        (q, b[:, 0]),
+    ),
+    "expm": (lambda l, a: l.expm(a), (q,)),
+    "expm_large": (lambda l, a: l.expm(a * 10), (q,)),
+    "expm_small": (lambda l, a: l.expm(a * 0.01), (q,)),
+    "expm_batch": (lambda l, a: l.expm(a), (np.stack([q, q.T * 5]),)),
+    "block_diag": (lambda l, a, b: l.block_diag(a, b, b[0]), (p, b)),
+    "toeplitz": (lambda l, x: l.toeplitz(x), (x,)),
+    "toeplitz_row": (lambda l, x: l.toeplitz(x, x[:3] * 2), (x,)),
+}
+
+
+@pytest.mark.parametrize("f, args", CASES.values(), ids=CASES)
+def test_scipys_results_and_their_derivatives(f, args):
+    want = f(scipy.linalg, *args)
+    ours = lambda *args: f(linalg, *args)
+    close = dict(rtol=1e-9, atol=1e-12 * np.abs(want).max())
+    np.testing.assert_array_equal(ours(*args), want)
+    np.testing.assert_allclose(rune.jit(ours)(*args), want, **close)
+    lanes = [np.stack([v, v * 1.01]) for v in args]
+    each = np.stack([f(scipy.linalg, *(v[k] for v in lanes)) for k in range(2)])
+    np.testing.assert_allclose(rune.vmap(ours)(*lanes), each, **close)
+    weight = rng.standard_normal(want.shape)
+    directions = [rng.standard_normal(v.shape) for v in args]
+    total = lambda l: lambda *args: np.sum(weight * f(l, *args))
+    ends = [total(scipy.linalg)(*(v + h * d for v, d in zip(args, directions))) for h in (1e-6, -1e-6)]
+    every = tuple(range(len(args)))
+    for gradient in (rune.grad(total(linalg), every), rune.jit(rune.grad(total(linalg), every))):
+        got = sum(np.sum(g * d).real for g, d in zip(gradient(*args), directions))
+        np.testing.assert_allclose(got, (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-6 * np.abs(want).max())
+
+
+def test_a_matrix_that_is_not_positive_definite():
+    with pytest.raises(np.linalg.LinAlgError):
+        rune.jit(lambda a: linalg.cho_factor(a)[0])(-p)
+
+
+def test_scipys_own_functions_name_the_replacement():
+    for name in linalg.__all__:
+        args = (p, b) if name == "solve_triangular" else ((p, True), b) if name == "cho_solve" else (p,)
+        own = lambda first, rest: getattr(scipy.linalg, name)(first, *rest)
+        if name in ("block_diag", "cho_solve"):
+            continue  # block_diag is made of NumPy's functions, cho_solve reads a tuple
+        with pytest.raises(rune.TracedValueError, match=rf"rune\.linalg\.{name}"):
+            rune.jit(lambda a: own(a, args[1:]))(args[0])
