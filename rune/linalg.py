@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from rune import _spec
+from rune.loops import scan
 from rune.numpy import matrices
 from rune.value import box, first_traced, unbox
 
@@ -39,7 +42,12 @@ def cho_solve(c_and_lower, b):
 
 
 def expm(A):
-    return either("expm", (A,))
+    if first_traced(A) is None:
+        return either("expm", (A,))
+    power, times = box(matrices.scaled_exponential(unbox(A)))
+    more = np.arange(float(matrices.known_rounds(unbox(times))))
+    square = lambda x, k: (np.where((k < times)[..., None, None], x @ x, x), None)
+    return scan(square, power, more)[0]
 
 
 def solve_triangular(a, b, trans=0, lower=False, unit_diagonal=False):

@@ -18,7 +18,7 @@ from rune.primitives import linalg, movement
 from rune.primitives.indexing import gather
 from rune.primitives.scalar import e
 
-__all__ = ["block_diag", "cho_factor", "cho_solve", "expm", "solve_triangular", "toeplitz"]
+__all__ = ["block_diag", "cho_factor", "cho_solve", "known_rounds", "scaled_exponential", "solve_triangular", "toeplitz"]
 
 
 def columns(b: Any) -> tuple:
@@ -67,21 +67,17 @@ THETA = {np.dtype(np.float64): 5.371920351148152, np.dtype(np.float32): 3.925724
 SQUARINGS = 16  # where the norm is not known: enough for norms up to 2^16 times theta
 
 
-def expm(A: Any) -> Any:
-    """The matrix exponential: the [13/13] Padé approximant, scaling and squaring (Higham, 2005)."""
+def scaled_exponential(A: Any) -> tuple:
+    """exp(A / 2^k), and k: how often it must be squared, so that the approximant is exact to rounding.
+
+    The [13/13] Padé approximant with scaling and squaring (Higham, 2005).
+    """
     (a,) = matrices(A, square=True)
-    if math.prod(shape_of(a)) == 0:
-        return a
     theta = THETA[np.dtype(np.float32) if dtype_of(a).char in "fF" else np.dtype(np.float64)]
-    norm = reduced("max", reduced("sum", e.abs(a), -2), -1)
+    norm = reduced("max", reduced("sum", e.abs(a), -2), -1, initial=0)
     times = e.minimum(e.maximum(e.ceil(e.log2(e.div(norm, theta))), 0.0), float(SQUARINGS))
     scale = movement.reshape(e.exp2(e.neg(times)), (*shape_of(times), 1, 1))
-    out = pade(e.mul(a, scale))
-    rounds = known_rounds(times)
-    for k in range(rounds):
-        more = movement.reshape(e.lt(float(k), times), (*shape_of(times), 1, 1))
-        out = e.select(more, matmul(out, out), out)
-    return out
+    return pade(e.mul(a, scale)), times
 
 
 def known_rounds(times: Any) -> int:
