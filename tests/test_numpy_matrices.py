@@ -1,8 +1,9 @@
-"""rune.linalg: SciPy's results, on plain arrays and under every transformation."""
+"""rune.linalg, rune.logsumexp and its kin: SciPy's results, on plain arrays and under every transformation."""
 
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.special
 
 import rune
 from rune import linalg
@@ -67,3 +68,23 @@ def test_scipys_own_functions_name_the_replacement():
             continue  # block_diag is made of NumPy's functions, cho_solve reads a tuple
         with pytest.raises(rune.TracedValueError, match=rf"rune\.linalg\.{name}"):
             rune.jit(lambda a: own(a, args[1:]))(args[0])
+
+
+@pytest.mark.parametrize("name", ["logsumexp", "softmax", "log_softmax"])
+def test_sums_of_exponentials(name):
+    ours, scipys = getattr(rune, name), getattr(scipy.special, name)
+    for x in (np.array([[0.1, 900.0, -3.0], [1.0, 2.0, 2.0]]), np.array([-np.inf, 1.0]), np.float32([1.0, 2.0])):
+        for axis in (None, -1, 0):
+            want = scipys(x, axis=axis)
+            got = rune.jit(lambda x: ours(x, axis))(x)
+            assert np.asarray(got).dtype == np.asarray(want).dtype
+            np.testing.assert_allclose(got, want, rtol=1e-6 if x.dtype == np.float32 else 1e-13)
+            np.testing.assert_allclose(ours(x, axis=axis), want)
+    with pytest.raises(rune.TracedValueError, match=rf"rune\.{name}"):
+        rune.jit(scipys)(np.ones(3))
+
+
+def test_weighted_sums_of_exponentials():
+    weights, x = np.array([1.0, -2.0, 0.0]), np.array([0.3, 2.0, 5.0])
+    got = rune.jit(lambda x: rune.logsumexp(x, b=weights, return_sign=True))(x)
+    np.testing.assert_allclose(got, scipy.special.logsumexp(x, b=weights, return_sign=True))

@@ -14,7 +14,7 @@ from rune.numpy.register import function
 from rune.primitives import movement, special
 from rune.primitives.map import cast
 from rune.primitives.scalar import e
-from rune.value import box, tables, unbox
+from rune.value import box, first_traced, tables, unbox
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
@@ -39,11 +39,25 @@ def i0(x):
     return cast(e.i0(x), dtype_of(x))
 
 
-def logsumexp(
-    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
-) -> Any:
-    """scipy.special.logsumexp for traced values and arrays: log(sum(b * exp(a))), which does not overflow."""
-    return box(log_sum_exp(*unbox((a, axis, b)), keepdims, return_sign))
+def either(name: str, ours: Any, x: Any, rest: tuple, keywords: dict) -> Any:
+    """SciPy's function on plain arrays, ours where a value is traced."""
+    if first_traced((x, *rest)) is None:
+        import scipy.special as module
+
+        return getattr(module, name)(x, *rest, **keywords)
+    return box(ours(*unbox((x, *rest)), **keywords))
+
+
+def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
+    return either("logsumexp", log_sum_exp, a, (axis, b), {"keepdims": keepdims, "return_sign": return_sign})
+
+
+def softmax(x, axis=None):
+    return either("softmax", weights, x, (axis,), {})
+
+
+def log_softmax(x, axis=None):
+    return either("log_softmax", log_weights, x, (axis,), {})
 
 
 def log_sum_exp(a: Any, axis: Any, b: Any, keepdims: bool, return_sign: bool) -> Any:
@@ -72,19 +86,12 @@ def log_sum_exp(a: Any, axis: Any, b: Any, keepdims: bool, return_sign: bool) ->
     return (out, sign) if return_sign else out
 
 
-def softmax(x: Any, axis: Any = None) -> Any:
-    """scipy.special.softmax for traced values and arrays."""
-    x, axis = unbox((x, axis))
-    return box(weights(inexact(asarray(x)), axis))
-
-
 def weights(x: Any, axis: Any) -> Any:
+    x = inexact(asarray(x))
     terms = e.exp(e.sub(x, reduced("max", x, axis, True)))
     return e.div(terms, reduced("sum", terms, axis, True))
 
 
-def log_softmax(x: Any, axis: Any = None) -> Any:
-    """scipy.special.log_softmax for traced values and arrays."""
-    x, axis = unbox((x, axis))
+def log_weights(x: Any, axis: Any) -> Any:
     x = inexact(asarray(x))
-    return box(e.sub(x, log_sum_exp(x, axis, None, True, False)))
+    return e.sub(x, log_sum_exp(x, axis, None, True, False))

@@ -117,6 +117,7 @@ any of them the next call works.
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from rune import linalg as linalg
 from rune import random as random
 
 __all__ = [
@@ -144,13 +145,17 @@ __all__ = [
     "jvp",
     "lane_index",
     "lanes",
+    "linalg",
     "linearize",
+    "log_softmax",
+    "logsumexp",
     "map",
     "program",
     "random",
     "remat",
     "root",
     "scan",
+    "softmax",
     "switch",
     "value_and_grad",
     "vjp",
@@ -978,6 +983,42 @@ def explain(f: Callable[_P, Any]) -> Callable[_P, Any]:
 
     The gradient of the logistic map has two loops. The forward one keeps 8 bytes a step, one float64:
     the carry, from which the backward one computes the rest of the step again.
+    """
+
+# ------------------------------------------------------------------------------------------------
+# SciPy's functions that read their arguments
+# ------------------------------------------------------------------------------------------------
+
+def logsumexp(
+    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
+) -> Any:
+    """``scipy.special.logsumexp`` for traced values too: log(sum(b * exp(a))), which does not overflow.
+
+    SciPy's ufuncs work on traced values; this one is a Python function that converts its argument to
+    a plain array first, and so are `softmax` and `log_softmax` (they take traced values where SciPy's
+    array API mode was switched on before SciPy was imported). On plain arrays these are SciPy's own.
+
+    >>> x = np.array([1000.0, 1000.0])
+    >>> rune.jit(rune.logsumexp)(x) == 1000.0 + np.log(2.0)
+    np.True_
+    >>> rune.grad(rune.logsumexp)(x)
+    array([0.5, 0.5])
+
+    The gradient is `softmax`. ``np.logaddexp.reduce(x)`` gives the same.
+    """
+
+def softmax(x: Any, axis: Any = None) -> Any:
+    """``scipy.special.softmax`` for traced values too: exp(x) / sum(exp(x)).
+
+    >>> rune.jit(rune.softmax)(np.array([0.0, 0.0, 0.0, 0.0]))
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+
+def log_softmax(x: Any, axis: Any = None) -> Any:
+    """``scipy.special.log_softmax`` for traced values too: x - logsumexp(x).
+
+    >>> rune.jit(rune.log_softmax)(np.array([0.0, 1000.0]))
+    array([-1000.,     0.])
     """
 
 # ------------------------------------------------------------------------------------------------
