@@ -15,9 +15,10 @@ import numpy as np
 
 from rune.arguments import array_leaves, callable_, finished, inexact, leaf_type, raws, type_or_none
 from rune.batch import Batch, Lanes
+from rune.eager import Eager, Tape
 from rune.jvp import Forward
 from rune.level import bind, opened
-from rune.linear import Recorder, transpose
+from rune.linear import transpose
 from rune.primitives import movement
 from rune.primitives.primitive import zeros
 from rune.program import Type, type_of
@@ -50,20 +51,14 @@ class Parameters:
         self.moving = [[inexact(x) for x in found] for found in self.leaves]
         if not any(m for flags in self.moving for m in flags):
             raise TypeError(f"{name}: the parameters hold no real or complex array")
-
-    @property
-    def values(self) -> list:
-        """The leaves that have derivatives, in order, as values and plain arrays."""
-        return [
+        # The leaves that have derivatives, in order, as values and plain arrays.
+        self.values = [
             raw(x)
             for found, flags in zip(self.leaves, self.moving, strict=True)
             for x, m in zip(found, flags, strict=True)
             if m
         ]
-
-    @property
-    def types(self) -> list[Type]:
-        return [type_of(x) for x in self.values]
+        self.types: list[Type] = [type_of(x) for x in self.values]
 
     @property
     def paths(self) -> list[str]:
@@ -153,7 +148,8 @@ class Reverse:
         self.name = name
         self.parameters = parameters = Parameters(name, args, positions)
         self.snapshots = Snapshots(name)
-        self.recorder, forward = Recorder(name), Forward(name, self.snapshots)
+        self.recorder = Tape(name)
+        forward = Eager(name, self.snapshots, self.recorder)
         with opened(self.recorder, forward), np.errstate(all="ignore"):
             self.inputs = [self.recorder.input(t) for t in parameters.types]
             values = copied(parameters.values) if outlives else parameters.values
@@ -173,11 +169,11 @@ class Reverse:
     def value(self) -> Any:
         return finished(copied(self.primals), self.tree)
 
-    def pull(self, cts: list) -> list:
+    def pull(self, cts: list, spend: bool = False) -> list:
         """Cotangents of the parameters from those of the results (None is a zero)."""
         self.snapshots.verify()
         with np.errstate(all="ignore"):
-            found = transpose(self.recorder, self.inputs, self.tangents, cts)
+            found = transpose(self.recorder, self.inputs, self.tangents, cts, spend=spend)
             return [
                 zeros(t) if ct is None else ct for ct, t in zip(found, self.parameters.types, strict=True)
             ]
@@ -243,7 +239,7 @@ def gradient(name: str, f: Callable, argnums: Any, has_aux: bool) -> Callable:
     def run(*args: Any, **keywords: Any) -> tuple:
         reverse = Reverse(name, f, args, keywords, positions, has_aux)
         t = reverse.objective()
-        found = reverse.pull([t.dtype.type(1)])
+        found = reverse.pull([t.dtype.type(1)], spend=True)
         return reverse, one_or_all(argnums, reverse.parameters.derivatives(found))
 
     return run

@@ -23,6 +23,7 @@ __all__ = [
     "innermost",
     "innermost_trace",
     "opened",
+    "stack",
     "staging",
     "tracing",
 ]
@@ -55,6 +56,10 @@ class Level:
     def process(self, primitive: Any, args: list, params: dict) -> list:
         raise NotImplementedError
 
+    def scalar(self, row: Any, x: Any, y: Any = None) -> Any:
+        """A scalar function of one or two operands by a shorter way than `bind`; None where there is none."""
+        return None
+
     def lift(self, x: Any) -> Value:
         """A plain value or one of a lower level, as a value of this level."""
         raise NotImplementedError
@@ -69,49 +74,49 @@ class _Stack(threading.local):
         self.levels: list[Level] = []
 
 
-_stack = _Stack()
+stack = _Stack()
 
 
 @contextlib.contextmanager
 def opened(*levels: Level):
     """The levels on top of this thread's stack, lowest first; dead afterwards."""
-    stack = _stack.levels
-    height = len(stack)
+    below = stack.levels
+    height = len(below)
     for level in levels:
-        level.depth = len(stack)
+        level.depth = len(below)
         level.alive = True
-        stack.append(level)
+        below.append(level)
     try:
         yield levels[-1]
     finally:
-        del stack[height:]
+        del below[height:]
         for level in levels:
             level.alive = False
 
 
 def innermost() -> Level | None:
     """The innermost running transformation of this thread."""
-    return _stack.levels[-1] if _stack.levels else None
+    return stack.levels[-1] if stack.levels else None
 
 
 def running() -> list[Level]:
     """The running transformations of this thread, outermost first."""
-    return list(_stack.levels)
+    return list(stack.levels)
 
 
 def tracing() -> bool:
     """Whether a program is being recorded anywhere below on this thread."""
-    return any(level.traces for level in _stack.levels)
+    return any(level.traces for level in stack.levels)
 
 
 def staging() -> bool:
     """Whether control flow must be recorded: where values depend on arguments of a trace, or on lanes."""
-    return any(level.traces or level.maps for level in _stack.levels)
+    return any(level.traces or level.maps for level in stack.levels)
 
 
 def innermost_trace() -> Level:
     """The innermost level that records a program: where an operation on plain values belongs."""
-    return next(level for level in reversed(_stack.levels) if level.traces)
+    return next(level for level in reversed(stack.levels) if level.traces)
 
 
 def bind(primitive: Any, args: list, params: dict) -> list:

@@ -7,6 +7,7 @@ applies each operation's transpose.  A cotangent that was never touched is `None
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rune.level import Level, TracedValueError, Value
@@ -35,6 +36,16 @@ class Record:
         self.args = args
         self.params = params
         self.outs = outs
+
+    def pull(self, total: Cotangents, owns: Callable) -> None:
+        """Add to the cotangents of the arguments what those of the results give."""
+        outs = [total.take(t) for t in self.outs]
+        if all(ct is None for ct in outs):
+            return
+        args = [Unknown(a.type) if owns(a) else a for a in self.args]
+        for a, ct in zip(self.args, self.primitive.transpose(outs, args, self.params), strict=True):
+            if owns(a):
+                total.add(a, ct)
 
 
 class Recorder(Level):
@@ -65,17 +76,13 @@ class Recorder(Level):
         raise TracedValueError(f"the value is a tangent of {self.name}, which is not known")
 
 
-class Cotangents:
+class Cotangents(dict):
     """Cotangents by tangent, added up as they come."""
-
-    def __init__(self) -> None:
-        self.found: dict[int, Any] = {}
 
     def add(self, tangent: Tangent, ct: Any) -> None:
         if ct is None:
             return
-        key = id(tangent)
-        before = self.found.get(key)
+        before = self.get(tangent)
         if before is None:
             total = ct
         elif isinstance(ct, Into):
@@ -84,21 +91,25 @@ class Cotangents:
             total = before.add(ct)
         else:
             total = e.add(before, ct)
-        self.found[key] = total
+        self[tangent] = total
 
     def take(self, tangent: Tangent) -> Any:
         """The cotangent in full; it is complete, and forgotten."""
-        return whole(self.found.pop(id(tangent), None))
+        ct = self.pop(tangent, None)
+        return whole(ct) if type(ct) is Into else ct
 
 
 def whole(ct: Any) -> Any:
     return ct.add(zeros(ct.type)) if isinstance(ct, Into) else ct
 
 
-def transpose(recorder: Recorder, inputs: list, outputs: list, cts: list, start: list | None = None) -> list:
+def transpose(
+    recorder: Recorder, inputs: list, outputs: list, cts: list, start: list | None = None, spend: bool = False
+) -> list:
     """Cotangents of `inputs` (tangents of the recorder) from those of `outputs`.
 
-    `start` gives accumulators that the cotangents of some inputs are added into.
+    `start` gives accumulators that the cotangents of some inputs are added into.  With `spend` the record
+    is used up: what it holds is freed on the way, and nothing is left for the garbage collector.
     """
     total = Cotangents()
     for tangent, ct in zip(inputs, start or [], strict=False):
@@ -106,12 +117,9 @@ def transpose(recorder: Recorder, inputs: list, outputs: list, cts: list, start:
     for tangent, ct in zip(outputs, cts, strict=True):
         if recorder.owns(tangent):
             total.add(tangent, ct)
-    for record in reversed(recorder.records):
-        outs = [total.take(t) for t in record.outs]
-        if all(ct is None for ct in outs):
-            continue
-        args = [Unknown(a.type) if recorder.owns(a) else a for a in record.args]
-        for a, ct in zip(record.args, record.primitive.transpose(outs, args, record.params), strict=True):
-            if recorder.owns(a):
-                total.add(a, ct)
+    records, owns = recorder.records, recorder.owns
+    if not spend:
+        records = list(records)
+    while records:
+        records.pop().pull(total, owns)
     return [total.take(t) for t in inputs]

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import TracedValueError, Value, escaped, innermost
+from rune.level import TracedValueError, Value, escaped, stack
 from rune.program import Type
 
 __all__ = ["Traced", "box", "raw", "tables", "unbox"]
@@ -37,6 +37,9 @@ class Tables:
     methods: dict = dataclasses.field(default_factory=dict)  # name -> f(x, *args, **keywords)
     attributes: dict = dataclasses.field(default_factory=dict)  # name -> f(x)
     operators: dict = dataclasses.field(default_factory=dict)  # "__add__"... -> f(x, y)
+    rows: dict = dataclasses.field(
+        default_factory=dict
+    )  # np.ufunc or "add"... -> the row for which a level may have a short way
     views: set = dataclasses.field(
         default_factory=set
     )  # functions whose result is a view of their first argument
@@ -107,13 +110,15 @@ class Traced:
     ):
         self._value = value
         self._base = base
-        self._move = move
-        self._seen = base._value if base is not None else None
-        self._places = None
-        self._put = None
-        self._origin = None
         self._writeable = writeable
-        self._made = innermost()
+        self._origin = None
+        levels = stack.levels
+        self._made = levels[-1] if levels else None
+        if base is not None:  # the rest is a view's
+            self._move = move
+            self._seen = base._value
+            self._places = None
+            self._put = None
 
     # What it holds
 
@@ -143,7 +148,10 @@ class Traced:
         return self._value.type
 
     dtype = property(lambda self: self._value.type.dtype)
-    shape = property(lambda self: self._value.type.shape)
+    shape = property(lambda self: self._value.type.shape, lambda self, x: self._fixed())
+    real = property(lambda self: self.__getattr__("real"), lambda self, x: self._fill("real", x))
+    imag = property(lambda self: self.__getattr__("imag"), lambda self, x: self._fill("imag", x))
+    flat = property(lambda self: self.__getattr__("flat"), lambda self, x: self._fill("flat", x))
     ndim = property(lambda self: len(self._value.type.shape))
     size = property(lambda self: self._value.type.size)
     itemsize = property(lambda self: self._value.type.dtype.itemsize)
@@ -228,6 +236,12 @@ class Traced:
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **keywords):
+        row = tables.rows.get(ufunc)
+        if row is not None and out is None and method == "__call__" and not keywords:
+            level, x = self._value.level, raw(inputs[0])
+            found = level.scalar(row, x) if len(inputs) == 1 else level.scalar(row, x, raw(inputs[1]))
+            if found is not None:
+                return Traced(found) if isinstance(found, Value) else found
         if method == "at":
             target, index, *more = inputs
             if not isinstance(target, Traced):
@@ -281,15 +295,11 @@ class Traced:
             raise AttributeError(f"'{name}' is no attribute of a traced array")
         return lambda *args, **keywords: call(f, (self, *args), keywords)
 
-    def __setattr__(self, name: str, x: Any) -> None:
-        if name in Traced.__slots__:
-            object.__setattr__(self, name, x)
-        elif name == "shape":
-            raise AttributeError("a traced array's shape is fixed: write x = x.reshape(shape)")
-        elif name in ("real", "imag", "flat"):
-            getattr(self, name)[...] = x
-        else:
-            raise AttributeError(f"'{name}' of a traced array cannot be set")
+    def _fixed(self) -> None:
+        raise AttributeError("a traced array's shape is fixed: write x = x.reshape(shape)")
+
+    def _fill(self, name: str, x: Any) -> None:
+        getattr(self, name)[...] = x
 
     # Indexing and writing
 
@@ -435,7 +445,9 @@ def box(x: Any) -> Any:
 
 def raw(x: Any) -> Any:
     """What a box holds now; anything else as it is."""
-    return x._read() if type(x) is Traced else x
+    if type(x) is not Traced:
+        return x
+    return x._value if x._base is None else x._read()
 
 
 def unbox(x: Any) -> Any:
@@ -457,6 +469,24 @@ def _operator(name: str) -> Callable:
         return result if result is NotImplemented else box(result)
 
     apply.__name__ = name
+    return apply
+
+
+def _binary(name: str, reflected: bool) -> Callable:
+    """An operator of two operands: the short way where the level has one."""
+    long = _operator(f"__r{name}__" if reflected else f"__{name}__")
+
+    def apply(self, other):
+        row = tables.rows.get(name)
+        if row is not None:
+            x = self._value if self._base is None else self._read()
+            y = raw(other) if type(other) is Traced else other
+            found = x.level.scalar(row, y, x) if reflected else x.level.scalar(row, x, y)
+            if found is not None:
+                return Traced(found) if isinstance(found, Value) else found
+        return long(self, other)
+
+    apply.__name__ = long.__name__
     return apply
 
 
@@ -494,20 +524,16 @@ BINARY = [
     "rshift",
 ]
 for _name in BINARY:
-    setattr(Traced, f"__{_name}__", _operator(f"__{_name}__"))
-    setattr(Traced, f"__r{_name}__", _operator(f"__r{_name}__"))
+    setattr(Traced, f"__{_name}__", _binary(_name, False))
+    setattr(Traced, f"__r{_name}__", _binary(_name, True))
     setattr(Traced, f"__i{_name}__", _in_place(f"__{_name}__"))
+for _name in ["lt", "le", "eq", "ne", "gt", "ge"]:
+    setattr(Traced, f"__{_name}__", _binary(_name, False))
 for _name in [
     "neg",
     "pos",
     "abs",
     "invert",
-    "lt",
-    "le",
-    "eq",
-    "ne",
-    "gt",
-    "ge",
     "divmod",
     "rdivmod",
     "round",

@@ -18,7 +18,7 @@ from rune.level import TracedValueError, Value
 from rune.numpy.arguments import asarray, common, dtype_of, integer, operand, promote, real_dtype, shape_of
 from rune.numpy.register import attribute, function, method
 from rune.primitives import movement
-from rune.primitives.map import cast, elementwise
+from rune.primitives.map import cast, elementwise, short
 from rune.primitives.scalar import TABLE, e
 from rune.program import type_of
 from rune.value import box, tables, unbox
@@ -26,6 +26,7 @@ from rune.value import box, tables, unbox
 __all__ = ["call_ufunc", "choose_between"]
 
 COMPARISONS = {"lt": "lt", "le": "le", "eq": "eq", "ne": "ne", "gt": "gt", "ge": "ge"}
+NAMED = {2: "square", 0.5: "sqrt", -1: "reciprocal"}  # exponents that NumPy computes without `pow`
 HARMLESS = {"arccosh": 2.0}  # an operand at which the function and its derivative are finite; 0.5 elsewhere
 
 
@@ -71,6 +72,10 @@ def apply(name: str, *args: Any, operator: bool = False) -> Any:
 
 def power(x: Any, y: Any, operator: bool = False) -> Any:
     """x**y; constant exponents that NumPy computes without `pow` are computed as NumPy does."""
+    if type(y) in (int, float) and y not in (0, 1):
+        found = short(TABLE[NAMED.get(y, "pow")], (x,) if y in NAMED else (x, y))
+        if found is not None:
+            return found
     if isinstance(y, Value) or np.ndim(y):
         return elementwise("pow", x, y, operator=operator)
     dtype = common(x, y)
@@ -85,7 +90,7 @@ def power(x: Any, y: Any, operator: bool = False) -> Any:
         )
     if y == 0:
         return e.select(True, cast(1, dtype), x) if isinstance(x, Value) else elementwise("pow", x, y)
-    name = {2: "square", 0.5: "sqrt", -1: "reciprocal"}.get(y)
+    name = NAMED.get(y)
     if name is None and y != 1:
         return elementwise("pow", x, y, operator=operator)
     if dtype_of(x) != dtype:
@@ -127,6 +132,8 @@ for _row in TABLE.values():
         tables.ufuncs[_row.ufunc] = functools.partial(
             lambda name, *args, **how: call_ufunc(name, args, **how), _row.name
         )
+        if _row.name not in SPECIAL and _row.ufunc.nin <= 2:
+            tables.rows[_row.ufunc] = _row
 
 
 def ufunc(name: str):
@@ -257,6 +264,8 @@ def binary(name: str, reflected: bool):
 for _symbol, _name in (OPERATORS | COMPARISONS).items():
     tables.operators[f"__{_symbol}__"] = binary(_name, False)
     tables.operators[f"__r{_symbol}__"] = binary(_name, True)
+    if _name not in SPECIAL:
+        tables.rows[_symbol] = TABLE[_name]
 
 tables.operators |= {
     "__neg__": lambda x: elementwise("neg", x, operator=True),

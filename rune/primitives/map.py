@@ -8,6 +8,7 @@ its operand's shape, and batching aligns the operands' ranks, each in one place 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,10 @@ from rune.primitives.primitive import Primitive, Unknown, show_operands
 from rune.primitives.scalar import TABLE, Row
 from rune.program import Literal, Type, type_of
 
-__all__ = ["Map", "cast", "elementwise", "map_"]
+__all__ = ["Map", "cast", "elementwise", "expression", "map_", "short"]
+
+# What NumPy computes with as it is: arrays of the supported dtypes, their scalars, Python numbers.
+PLAIN = frozenset({np.ndarray, float, int, complex, bool, *(np.dtype(c).type for c in "?bhilqBHILQefdFD")})
 
 
 class Map(Primitive):
@@ -150,11 +154,48 @@ def kind_of(t: Type, python: bool) -> Any:
     return t.dtype
 
 
+def expression(op: str) -> Callable:
+    """`op` as a function of its operands; of plain ones it is NumPy's, whose promotion is the rule."""
+    row = TABLE[op]
+    ufunc = row.ufunc
+    if not isinstance(ufunc, np.ufunc) and op != "select":
+        return lambda *args: elementwise(op, *args)
+
+    def unary(x):
+        return ufunc(x) if type(x) in PLAIN else elementwise(op, x)
+
+    def binary(x, y):
+        if type(x) in PLAIN and type(y) in PLAIN:
+            return ufunc(x, y)
+        found = short(row, (x, y))
+        return resolved(op, (x, y)) if found is None else found
+
+    def several(*args):
+        return ufunc(*args) if all(type(a) in PLAIN for a in args) else elementwise(op, *args)
+
+    return {1: unary, 2: binary}.get(getattr(ufunc, "nin", 3), several)
+
+
+def short(row: Row, args: tuple) -> Any:
+    """The row of its operands the short way, where their level has one; else None."""
+    if len(args) <= 2 and isinstance(row.ufunc, np.ufunc):
+        for a in args:
+            if isinstance(a, Value):
+                return a.level.scalar(row, *args)
+    return None
+
+
 def elementwise(op: str, *args: Any, operator: bool = False) -> Any:
     """The scalar function `op` of NumPy arrays, numbers and values, with NumPy's promotion.
 
     With `operator`, Python numbers and weak values give a weak value, as Python's operators do.
     """
+    found = short(TABLE[op], args)
+    return resolved(op, args, operator) if found is None else found
+
+
+def resolved(op: str, args: tuple, operator: bool = False) -> Any:
+    """`elementwise` by its rule: dtypes resolved, operands cast, and bound."""
     types = [type_of(a) for a in args]
     dtypes = resolve(op, tuple(t if t.weak else t.dtype for t in types))
     weak = operator and all(t.weak or type(a) is bool for t, a in zip(types, args, strict=True))

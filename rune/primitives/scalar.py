@@ -42,10 +42,7 @@ class Row:
 
     def __post_init__(self) -> None:
         self.native = self.native or self.name
-
-    @property
-    def zero(self) -> bool:
-        return self.tangent is None and (self.partials is None or not any(self.partials))
+        self.zero = self.tangent is None and (self.partials is None or not any(self.partials))
 
     def operand_dtypes(self, kinds: tuple) -> tuple[np.dtype, ...]:
         """The loop NumPy would choose, for dtypes and weak types (NEP 50)."""
@@ -95,11 +92,11 @@ class _Expressions:
     """`e.sin(x)`: rows as functions, for the derivatives below and for compositions elsewhere."""
 
     def __getattr__(self, name: str) -> Callable:
-        from rune.primitives.map import elementwise
+        from rune.primitives.map import expression
 
         if name.rstrip("_") not in TABLE:
             raise AttributeError(name)
-        f = lambda *args: elementwise(name.rstrip("_"), *args)
+        f = expression(name.rstrip("_"))
         setattr(self, name, f)
         return f
 

@@ -1,0 +1,121 @@
+"""The short way of eager reverse mode gives what the general way gives, bit for bit."""
+
+import gc
+import itertools
+import weakref
+
+import numpy as np
+import pytest
+
+import rune
+from rune import derivatives
+from rune.jvp import Forward
+from rune.linear import Recorder
+from rune.primitives.scalar import TABLE
+
+ROWS = [name for name, row in TABLE.items() if isinstance(row.ufunc, np.ufunc) and row.ufunc.nin <= 2]
+POINTS = [-2.5, -1.0, -0.75, -0.0, 0.0, 0.25, 0.75, 1.0, 1.5, 3.0]
+
+
+def both_ways(monkeypatch, f, *args):
+    """The cotangents of `f` the short way and the general way, or the error of each."""
+    found = []
+    for short in (True, False):
+        with monkeypatch.context() as m:
+            if not short:
+                m.setattr(derivatives, "Tape", Recorder)
+                m.setattr(derivatives, "Eager", lambda name, snapshots, recorder: Forward(name, snapshots))
+            try:
+                y, pullback = rune.vjp(f, *args)
+                found.append((y, *pullback(np.full_like(y, 1.5))))
+            except (TypeError, ValueError) as error:
+                found.append(error)
+    return found
+
+
+def same(a, b):
+    if isinstance(a, Exception) or isinstance(b, Exception):
+        assert type(a) is type(b)
+        return
+    for x, y in zip(a, b, strict=True):
+        assert (
+            type(x) is type(y) and np.shape(x) == np.shape(y) and np.asarray(x).dtype == np.asarray(y).dtype
+        )
+        zeros = np.asarray(x) == 0
+        np.testing.assert_array_equal(x, y)
+        np.testing.assert_array_equal(np.signbit(x)[zeros], np.signbit(y)[zeros])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("op", ROWS)
+def test_rows(op, dtype, monkeypatch):
+    row = TABLE[op]
+    pairs = np.array(list(itertools.product(POINTS, POINTS)), dtype)
+    x, y = pairs[:, 0].copy(), pairs[:, 1].copy()
+    if row.ufunc.nin == 1:
+        same(*both_ways(monkeypatch, row.ufunc, x))
+        same(*both_ways(monkeypatch, row.ufunc, x[7]))
+        return
+    same(*both_ways(monkeypatch, row.ufunc, x, y))
+    same(*both_ways(monkeypatch, lambda x: row.ufunc(x, y), x))
+    same(*both_ways(monkeypatch, lambda y: row.ufunc(x, y), y))
+    for c in (2.5, 2, -0.0, 0, x[3], x[6]):
+        same(*both_ways(monkeypatch, lambda x: row.ufunc(x, c), x))
+        same(*both_ways(monkeypatch, lambda x: row.ufunc(c, x), x))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y: x + x * y - y / x,
+        lambda x, y: x**2 + y**3 + x**0.5 - 2.0 / y,
+        lambda x, y: np.sum(x) * y - x[0] * y,
+        lambda x, y: x * np.ones((3, 1)) + y,
+        lambda x, y: abs(x - y) + (-x) ** 3 + np.floor(x) * y,
+        lambda x, y: np.where(x > y, x * y, np.maximum(x, y)),
+        lambda x, y: x.astype(np.float32) * y + (x * 1j).imag,
+        lambda x, y: x * 2 if (x < y).all() else y * True,
+    ],
+)
+def test_expressions(f, monkeypatch):
+    x, y = np.linspace(0.5, 1.5, 5), np.linspace(-1.0, 2.0, 5)
+    same(*both_ways(monkeypatch, f, x, y))
+
+
+def test_every_reading_of_the_record():
+    f = lambda x: np.sin(x) * x / (1.5 + x * x) - 0.5
+    x, v = np.linspace(0.1, 1.0, 4), np.arange(4.0)
+    jacobian = rune.jacfwd(f)(x)
+    np.testing.assert_allclose(rune.jacrev(f)(x), jacobian, rtol=1e-14)
+    np.testing.assert_allclose(rune.linearize(f, x)[1](v), jacobian @ v, rtol=1e-14)
+    np.testing.assert_allclose(rune.jvp(f, (x,), (v,))[1], jacobian @ v, rtol=1e-14)
+    h = rune.hessian(lambda x: np.sum(f(x) ** 2))(x)
+    np.testing.assert_allclose(rune.hvp(lambda x: np.sum(f(x) ** 2))(x, v), h @ v, rtol=1e-12)
+    pullback = rune.vjp(f, x)[1]
+    np.testing.assert_array_equal(pullback(v)[0], pullback(v)[0])
+    np.testing.assert_allclose(
+        rune.grad(lambda v: np.sum(pullback(v * v)[0]))(v), 2 * v * jacobian.sum(1), rtol=1e-14
+    )
+
+
+def test_levels_of_two_gradients_meet():
+    inner = lambda x: rune.grad(lambda y: np.sum(x * y * y))(np.ones(3))
+    np.testing.assert_array_equal(rune.grad(lambda x: np.sum(inner(x) * x))(np.full(3, 2.0)), np.full(3, 8.0))
+
+
+def test_a_gradient_leaves_nothing_to_the_garbage_collector():
+    held = []
+
+    def f(x):
+        y = np.exp(x)
+        constant = np.ones(3)
+        held.append(weakref.ref(constant))
+        return np.sum(y * constant)
+
+    gc.collect()
+    gc.disable()
+    try:
+        rune.grad(f)(np.ones(3))
+        assert held[0]() is None
+    finally:
+        gc.enable()
