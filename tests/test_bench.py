@@ -15,6 +15,7 @@ from bench.worker import one_round, peak_bytes
 ROOT = Path(__file__).parent.parent
 TINY = {
     "running_sum_gradient": lambda data: (data[0][:50],),
+    "eager_gradient": lambda data: data,
     "lorenz": lambda data: (*data[:2], 20, data[3]),
     "lorenz_gradient": lambda data: (*data[:2], 20, data[3]),
     "pair_potential_gradient": lambda data: (data[0][:7],),

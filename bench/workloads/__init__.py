@@ -5,7 +5,7 @@ A workload is a module with
 - a docstring that says what is computed,
 - `TOLERANCE`: how far results may differ, as a part of the largest element,
 - `data()`, or `data(scale)` where the length of a loop can grow: the arguments, as NumPy arrays,
-- `with_rune(*data)`, and `with_jax`, `with_numpy`, `with_c` where they make sense: each makes a call
+- `with_rune(*data)`, and `with_jax`, `with_numpy`, `with_c`, `with_autograd` where they make sense: each makes a call
   without arguments that returns the result when it is there (an array or a tuple of arrays).
 
 JAX runs with 64-bit numbers, compiled, on inputs that are on its device.  The limits in C are
@@ -30,7 +30,7 @@ import numpy as np
 
 __all__ = ["PEERS", "Missing", "has", "limits", "load", "names", "pointer", "prepare", "scales"]
 
-PEERS = ("rune", "jax", "numpy", "c")
+PEERS = ("rune", "jax", "numpy", "c", "autograd")
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 SOURCE = Path(__file__).parent.parent / "limits.c"
 
@@ -65,6 +65,11 @@ def prepare(peer: str) -> None:
             raise Missing("JAX is not installed (pip install -e '.[bench]')") from None
         jax.config.update("jax_enable_x64", True)
         jax.block_until_ready(jax.numpy.zeros(1) + 1)  # its backend starts here
+    elif peer == "autograd":
+        try:
+            import autograd.numpy  # noqa: F401
+        except ImportError:
+            raise Missing("autograd is not installed (pip install -e '.[bench]')") from None
     elif peer == "c":
         limits()
     elif peer == "rune":
