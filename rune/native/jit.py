@@ -55,6 +55,9 @@ def target() -> Target:
         return Target(machine, features, libmvec, llvm.create_lljit_compiler(machine, use_jit_link=False))
 
 
+SLP_LINES = 5000  # the packing of scalars takes time that grows with the square of a function's length
+
+
 def optimise(text: str, level: int = 2):
     """The parsed and optimised module, in a context of its own."""
     import llvmlite.binding as llvm
@@ -66,7 +69,7 @@ def optimise(text: str, level: int = 2):
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = True
-    options.slp_vectorization = True
+    options.slp_vectorization = text.count("\n") <= SLP_LINES
     options.loop_interleaving = True
     options.loop_unrolling = True
     passes = llvm.create_pass_builder(machine, options)
