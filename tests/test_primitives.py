@@ -227,6 +227,8 @@ def complex_primitives():
     for name, f, args in PRIMITIVES:
         if name.startswith(("arg", "any", "cast", "take along", "cumulative max")):
             continue
+        if name.startswith(("solve", "cholesky", "triangular")):
+            args = tuple(a[:1] for a in args)
         twin = tuple(a + 1j * np.random.default_rng(k).standard_normal(a.shape) for k, a in enumerate(args))
         twin = tuple(a @ a.conj().swapaxes(1, 2) if name == "cholesky" else a for a in twin)
         yield name, f, twin
