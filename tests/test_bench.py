@@ -11,6 +11,7 @@ import pytest
 
 from bench import runner, workloads
 from bench.worker import one_round, peak_bytes
+from rune.structure import leaves
 
 ROOT = Path(__file__).parent.parent
 TINY = {
@@ -20,6 +21,22 @@ TINY = {
     "lorenz_gradient": lambda data: (*data[:2], 20, data[3]),
     "pair_potential_gradient": lambda data: (data[0][:7],),
     "small_call": lambda data: data,
+    "kalman_gradient": lambda data: (data[0], data[1][:9], *data[2:]),
+    "many_scalars_gradient": lambda data: (data[0], 5),
+    "hmm_gradient": lambda data: (*data[:2], data[2][:9]),
+    "garch_gradient": lambda data: (data[0][:9],),
+    "tridiagonal": lambda data: tuple(x[:9] for x in data),
+    "tridiagonal_gradient": lambda data: tuple(x[:9] for x in data),
+    "heat_gradient": lambda data: (data[0][:9, :8], 3),
+    "lstm_gradient": lambda data: (data[0], data[1][:3, :2]),
+    "black_scholes": lambda data: (*(x[:9] for x in data[:3]), *data[3:]),
+    "black_scholes_gradient": lambda data: (*(x[:9] for x in data[:3]), *data[3:]),
+    "logistic_hvp": lambda data: (data[0][:9], data[1][:9], *data[2:]),
+    "mlp_gradient": lambda data: (data[0], data[1][:3], data[2][:3]),
+    "attention_gradient": lambda data: tuple(x[:2, :5] for x in data),
+    "softmax": lambda data: (data[0][:3, :5],),
+    "row_sums": lambda data: (data[0][:3, :5],),
+    "fma": lambda data: tuple(x[:9] for x in data),
 }
 
 
@@ -38,8 +55,19 @@ def test_peers_compute_what_rune_computes(name, peer):
     except workloads.Missing as missing:
         pytest.skip(str(missing))
     data = TINY[name](workload.data())
-    theirs = getattr(workload, f"with_{peer}")(*data)()
-    np.testing.assert_allclose(workload.with_rune(*data)(), theirs, rtol=1e-9)
+    ours, theirs = (leaves(getattr(workload, f"with_{who}")(*data)()) for who in ("rune", peer))
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=workload.TOLERANCE * np.max(np.abs(b)))
+
+
+def test_rune_runs_every_workload():
+    """Those whose peers are not installed too: the result is finite, and the same again."""
+    for name, tiny in TINY.items():
+        workload = workloads.load(name)
+        call = workload.with_rune(*tiny(workload.data()))
+        for first, again in zip(leaves(call()), leaves(call()), strict=True):
+            assert np.all(np.isfinite(first)), name
+            np.testing.assert_array_equal(first, again, err_msg=name)
 
 
 def test_the_command_writes_a_row_per_workload(tmp_path):
