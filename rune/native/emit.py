@@ -24,6 +24,7 @@ from .view import view_of
 
 OUTLINE = 128  # iterations from which a nest of the main function is a function of its own
 OUTLINE_IN_LOOP = 1024
+NESTS = 16  # small nests that one function holds; LLVM's cost grows faster than a function does
 STACK = 2048  # bytes up to which a temporary of a loop's step lives on the stack
 BLOCKED = 4096  # terms that a float sum adds in one run before it starts a partial sum
 TWO_PASSES = 16  # elements from which argmax looks for the value first and for its place after
@@ -170,7 +171,9 @@ class Emission:
     def kernel(self, work: int, name: str = "nest"):
         """A function of its own for a large nest; a small one stays where it is."""
         unit = self.unit
-        if work < (OUTLINE_IN_LOOP if self.in_loop else OUTLINE) or unit.fn.name.startswith("nest"):
+        enough = work >= (OUTLINE_IN_LOOP if self.in_loop else OUTLINE) or unit.fn.nests >= NESTS
+        if not enough or unit.fn.name.startswith("nest"):
+            unit.fn.nests += 1
             yield
             return
         with unit.function(unit.kernel_name(name)):

@@ -25,6 +25,7 @@ from .view import view_of
 SMALL_IN_LOOP = 16  # elements
 SMALL = 8
 TINY_REDUCTION = 8  # terms that are summed on the spot
+STRAIGHT_LINE = 6000  # scalar operations from which a step's arrays of more than a few elements are loops
 WRITTEN_OUT = 100  # terms in all that a small result of a loop's step may have
 COST = {
     "div": 4, "sqrt": 4, "pow": 20, "select": 1, "cast": 1, "neg": 1, "mod": 20, "floor_div": 20, "fmod": 20,
@@ -62,6 +63,22 @@ class Test(nest.Form):
     error: Any
 
 
+def straight_line(block) -> int:
+    """About how many scalar operations a step has if its small arrays are written out."""
+    total = 0
+    for f in block.forms:
+        for v in f.outs:
+            n = size(v.type.shape)
+            if n <= SMALL_IN_LOOP and not isinstance(f, nest.Index):
+                terms = 1
+                if isinstance(f, nest.Contract):
+                    terms = size(f.inputs[0].type.shape[d] for d in f.contracting[0])
+                elif isinstance(f, nest.Reduce):
+                    terms = size(f.inputs[0].type.shape) // max(n, 1)
+                total += n * terms
+    return total
+
+
 def size(shape) -> int:
     return math.prod(shape)
 
@@ -70,6 +87,8 @@ class Plan:
     def __init__(self, block: nest.Block, in_loop: bool):
         self.block = block = simplified(block)
         self.limit = SMALL_IN_LOOP if in_loop else SMALL
+        if in_loop and straight_line(block) > STRAIGHT_LINE:
+            self.limit = SMALL
         self.form_of: dict[Var, Any] = {}
         self.forms = self.tested(self.live(block))
         for f in self.forms:
@@ -246,6 +265,11 @@ class Plan:
                 for k, x in enumerate(f.inputs):
                     if self.role.get(x) != "inline":
                         continue
+                    if isinstance(f, nest.Contract) and self.cost[x] > CHEAP:
+                        terms = size(f.inputs[0].type.shape[d] for d in f.contracting[0])
+                        if size(f.outs[0].type.shape) * terms >= 2 * size(x.type.shape):
+                            self.role[x] = "root"  # a product reads each element many times
+                            continue
                     how = reading(f, k)
                     demand.setdefault(x, set()).update(ways if how is None else ((w[0], (*w[1], how)) for w in ways))
 
