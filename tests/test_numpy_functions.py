@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import rune
-from rune.value import tables
 
 rng = np.random.default_rng(11)
 INPUTS = {
@@ -871,8 +870,8 @@ def smooth(case, args):
     return any(x.dtype.kind in "fc" for x in args) and not any(w in case for w in STEPS.split())
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if smooth(c, function(c)[1])])
-def test_derivatives(case):
+def objective(case):
+    """A real weighted sum of what a case gives, as a function of its floating inputs; they, and directions."""
     f, args = function(case)
     if any(x.dtype in (np.float32, np.float16) for x in args) or "float32" in case or "nan" in case:
         pytest.skip("differences need float64")
@@ -885,20 +884,46 @@ def test_derivatives(case):
     if all(w is None for w in weights):
         pytest.skip("no part has a derivative")
 
-    def objective(*moved):
+    def total(*moved):
         full = list(args)
         for k, x in zip(at, moved):
             full[k] = x
-        terms = [np.real(np.sum(w * y)) for w, y in zip(weights, parts(f(*full))) if w is not None]
-        return sum(terms)
+        return sum(np.real(np.sum(w * y)) for w, y in zip(weights, parts(f(*full))) if w is not None)
 
-    eps = 1e-5
-    with np.errstate(all="ignore"):
-        ends = [objective(*(x + h * d for x, d in zip(moved, directions))) for h in (eps, -eps)]
-        want = (ends[0] - ends[1]) / (2 * eps)
-        close = dict(rtol=2e-5, atol=2e-6)
-        np.testing.assert_allclose(rune.jvp(objective, tuple(moved), directions)[1], want, **close)
-        every = tuple(range(len(moved)))
-        for gradient in (rune.grad(objective, argnums=every), rune.jit(rune.grad(objective, argnums=every))):
-            got = sum(np.sum(g * d).real for g, d in zip(gradient(*moved), directions))
-            np.testing.assert_allclose(got, want, **close)
+    return total, tuple(moved), directions
+
+
+def along(gradient, directions):
+    return lambda *moved: sum(np.sum(g * d).real for g, d in zip(gradient(*moved), directions))
+
+
+def slope(f, moved, directions, eps=1e-5):
+    ends = [f(*(x + h * d for x, d in zip(moved, directions))) for h in (eps, -eps)]
+    return (ends[0] - ends[1]) / (2 * eps)
+
+
+differentiable = pytest.mark.parametrize("case", [c for c in CASES if smooth(c, function(c)[1])])
+
+
+@differentiable
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_derivatives(case):
+    f, moved, directions = objective(case)
+    want, every = slope(f, moved, directions), tuple(range(len(moved)))
+    close = dict(rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(rune.jvp(f, moved, directions)[1], want, **close)
+    for gradient in (rune.grad(f, argnums=every), rune.jit(rune.grad(f, argnums=every))):
+        np.testing.assert_allclose(along(gradient, directions)(*moved), want, **close)
+
+
+@differentiable
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_second_derivatives(case):
+    f, moved, directions = objective(case)
+    every = tuple(range(len(moved)))
+    first = along(rune.grad(f, argnums=every), directions)
+    want = slope(first, moved, directions)
+    close = dict(rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(rune.jvp(first, moved, directions)[1], want, **close)
+    twice = along(rune.grad(first, argnums=every), directions)
+    np.testing.assert_allclose(twice(*moved), want, **close)

@@ -373,3 +373,32 @@ def test_the_array_api_namespace_makes_arrays_that_can_be_written():
     np.testing.assert_array_equal(rune.grad(lambda x: np.sum(f(x)))(x), [4.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="array API version 2030"):
         rune.jit(lambda x: x.__array_namespace__(api_version="2030.01"))(x)
+
+
+def test_arrays_made_inside_a_transformation_take_its_values():
+    def inner(x):
+        def loss(w):
+            y = np.zeros_like(x)
+            y[0] = w
+            y[1:] = y[1:] + x[1:] * w
+            z = x * 0
+            z[:] = y * w
+            return np.sum(z)
+
+        return rune.grad(loss)(2.0)
+
+    want = 4.0 + 4.0 * np.sum(s[1:])
+    np.testing.assert_allclose(rune.jit(inner)(s), want)
+    np.testing.assert_allclose(rune.vmap(inner)(np.stack([s, s * 2])), [want, 4.0 + 8.0 * np.sum(s[1:])])
+
+    def leaking(x):
+        y = x * 1
+
+        def loss(w):
+            y[0] = w
+            return np.sum(y)
+
+        return rune.grad(loss)(2.0)
+
+    with pytest.raises(rune.TracedValueError, match=r"an array of rune\.jit is written inside rune\.grad"):
+        rune.jit(leaking)(s)
