@@ -10,7 +10,7 @@ from rune.numpy.arguments import shape_to
 from rune.structure import describe
 from rune.value import Traced
 
-__all__ = ["at_least", "floating", "ordered", "parameters", "result", "shaped"]
+__all__ = ["at_least", "floating", "in_order", "ordered", "parameters", "result", "shaped"]
 
 
 def floating(name: str, dtype: Any) -> tuple[np.dtype, np.dtype]:
@@ -44,19 +44,17 @@ def parameters(name: str, shape: Any, dtype: Any, **given: Any) -> tuple[tuple[i
 
 def shaped(name: str, shape: Any, parts: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
     """`shape` as a tuple, `None` being what the parameters' shapes broadcast to."""
-    if isinstance(shape, (float, np.floating)) or (
-        isinstance(shape, (np.ndarray, Traced)) and shape.dtype.kind not in "iu"
-    ):
-        raise TypeError(
-            f"rune.random.{name}: shape: an int or a tuple of ints is needed, got {describe(shape)}: the order is key, shape, parameters"
-        )
+    in_order(name, shape)
     if shape is None:
         try:
             return np.broadcast_shapes(*parts.values())
         except ValueError:
             listed = ", ".join(f"{path} {list(s)}" for path, s in parts.items())
             raise ValueError(f"rune.random.{name}: shapes that do not broadcast: {listed}") from None
-    shape = shape_to(shape)
+    try:
+        shape = shape_to(shape)
+    except TypeError:
+        raise no_shape(name, shape) from None
     if any(n < 0 for n in shape):
         raise ValueError(f"rune.random.{name}: shape: a negative length in {list(shape)}")
     for path, own in parts.items():
@@ -69,6 +67,20 @@ def shaped(name: str, shape: Any, parts: dict[str, tuple[int, ...]]) -> tuple[in
                 f"rune.random.{name}: {path}: shape {list(own)} does not broadcast to the draw's shape {list(shape)}"
             )
     return shape
+
+
+def in_order(name: str, shape: Any) -> None:
+    """Refuse a parameter that stands where the shape belongs."""
+    if isinstance(shape, (float, np.floating)) or (
+        isinstance(shape, (np.ndarray, Traced)) and shape.dtype.kind not in "iu"
+    ):
+        raise no_shape(name, shape)
+
+
+def no_shape(name: str, shape: Any) -> TypeError:
+    return TypeError(
+        f"rune.random.{name}: shape: an int or a tuple of ints is needed, got {describe(shape)}: the order is key, shape, parameters"
+    )
 
 
 def at_least(name: str, path: str, x: Any, low: float = 0.0, high: float = np.inf) -> None:

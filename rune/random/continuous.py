@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rune.constructs.custom import custom_jvp
-from rune.random.arguments import at_least, floating, ordered, parameters, real, result, shaped
+from rune.random.arguments import at_least, floating, in_order, ordered, parameters, real, result, shaped
 from rune.random.keys import drawn, drawn_by, half, unit
 
 __all__ = ["exponential", "laplace", "multivariate_normal", "normal", "truncated_normal", "uniform"]
@@ -152,6 +152,7 @@ def multivariate_normal(key, shape, mean, cov, dtype=np.float64):
     name = "multivariate_normal"
     key = drawn_by(name, key)
     dtype, inner = floating(name, dtype)
+    in_order(name, shape)
     mean, cov = real(name, "mean", mean, inner), real(name, "cov", cov, inner)
     n = cov.shape[-1] if np.ndim(cov) > 1 else None
     if n is None or cov.shape[-2] != n:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rune.primitives import effects
 from rune.primitives.indexing import gather
-from rune.random.arguments import at_least, parameters, real, result, shaped
+from rune.random.arguments import at_least, in_order, parameters, real, result, shaped
 from rune.random.keys import WORD, counters, drawn, drawn_by, half, threefry, unit
 from rune.random.rejection import first_accepted
 from rune.structure import describe
@@ -83,6 +83,7 @@ def bernoulli(key, shape=(), p=0.5):
 
 def categorical(key, shape, logits, axis=-1):
     key = drawn_by("categorical", key)
+    in_order("categorical", shape)
     logits = real("categorical", "logits", logits, FLOAT)
     if not np.ndim(logits):
         raise ValueError("rune.random.categorical: logits: a vector is needed, got one number")
@@ -90,7 +91,8 @@ def categorical(key, shape, logits, axis=-1):
         raise ValueError(f"rune.random.categorical: logits: no category in shape {list(logits.shape)}")
     logits = np.moveaxis(logits, axis, -1)
     shape = shaped("categorical", shape, {"logits": logits.shape[:-1]})
-    weights = np.exp(logits - np.max(logits, axis=-1, keepdims=True))
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(logits - np.max(logits, axis=-1, keepdims=True))
     return category(key, shape, np.cumsum(weights, axis=-1))
 
 
@@ -166,7 +168,9 @@ def choice(key, shape, a, replace=True, p=None, axis=0):
     else:
         # The smallest of exponential times with rates p (Efraimidis and Spirakis, 2006).
         times = drawn(key, (n,), lambda x, y: -np.log(2.0 * half(FLOAT)(x, y)[1]))
-        index = np.argsort(times / p, kind="stable")[:size].reshape(shape)
+        with np.errstate(divide="ignore"):
+            times = times / p
+        index = np.argsort(times, kind="stable")[:size].reshape(shape)
     return index if things is None else taken(things, index, axis)
 
 

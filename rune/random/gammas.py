@@ -26,7 +26,7 @@ from rune.primitives import effects, movement
 from rune.primitives.primitive import Primitive
 from rune.primitives.scalar import e
 from rune.program import type_of
-from rune.random.arguments import at_least, floating, parameters, real, result, shaped
+from rune.random.arguments import at_least, floating, in_order, parameters, real, result, shaped
 from rune.random.continuous import normal_of
 from rune.random.keys import children, drawn, drawn_by, half
 from rune.random.rejection import first_accepted
@@ -80,6 +80,7 @@ def log_gamma(key: Any, a: Any) -> Any:
     return box(bind(implicit, [raw(drawn), raw(a)], {})[0])
 
 
+@np.errstate(all="ignore")  # parameters of 0, infinity and NaN are no accidents
 def log_gamma_draw(key: Any, a: Any) -> Any:
     dtype = a.dtype
     small = a < 1.0
@@ -176,21 +177,24 @@ def beta(key, shape, a, b, dtype=np.float64):
     at_least("beta", "a", a)
     at_least("beta", "b", b)
     first, second = children(key, 2)
-    log_ratio = log_gamma(second, spread(b, shape)) - log_gamma(first, spread(a, shape))
-    return result(1.0 / (1.0 + np.exp(log_ratio)), dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        log_ratio = log_gamma(second, spread(b, shape)) - log_gamma(first, spread(a, shape))
+        return result(1.0 / (1.0 + np.exp(log_ratio)), dtype)
 
 
 def dirichlet(key, shape, alpha, dtype=np.float64):
     key = drawn_by("dirichlet", key)
     dtype, inner = floating("dirichlet", dtype)
+    in_order("dirichlet", shape)
     alpha = real("dirichlet", "alpha", alpha, inner)
     if not np.ndim(alpha):
         raise ValueError("rune.random.dirichlet: alpha: a vector is needed, got one number")
     at_least("dirichlet", "alpha", alpha)
     shape = shaped("dirichlet", shape, {"alpha": alpha.shape[:-1]})
     logs = log_gamma(key, spread(alpha, (*shape, alpha.shape[-1])))
-    terms = np.exp(logs - np.max(logs, axis=-1, keepdims=True, initial=-np.inf))
-    return result(terms / np.sum(terms, axis=-1, keepdims=True), dtype)
+    with np.errstate(invalid="ignore"):
+        terms = np.exp(logs - np.max(logs, axis=-1, keepdims=True, initial=-np.inf))
+        return result(terms / np.sum(terms, axis=-1, keepdims=True), dtype)
 
 
 def spread(x: Any, shape: tuple[int, ...]) -> Any:

@@ -156,8 +156,8 @@ def drawn(key: Any, shape: tuple[int, ...], f: Callable[[Any, Any], Any], stream
 def unit(dtype: np.dtype) -> Callable[[Any, Any], Any]:
     """Words to multiples of 2**-53 in [0, 1), of 2**-24 in float32 and 2**-11 in float16."""
     if dtype == np.float64:
-        # 27 and 26 bits, each exact as a double, as in the Mersenne Twister's genrand_res53
-        return lambda x, y: ((x >> 5) * 67108864.0 + (y >> 6)) * 2.0**-53
+        # the upper 53 bits of the two words; every step is exact
+        return lambda x, y: (x * 2097152.0 + (y >> 11)) * 2.0**-53
     bits = 24 if dtype == np.float32 else 11
     return lambda x, y: (x >> (32 - bits)).astype(dtype) * 2.0**-bits
 

@@ -8,9 +8,9 @@ map draws with its own key, and a loop hands keys on like any other array.
 >>> import rune
 >>> key = rune.random.key(0)
 >>> rune.random.uniform(key, (3,))
-array([0.41845711, 0.46043711, 0.13484794])
+array([0.41845711, 0.21629545, 0.96532146])
 >>> rune.jit(rune.random.uniform, static_argnames="shape")(key, shape=(3,))
-array([0.41845711, 0.46043711, 0.13484794])
+array([0.41845711, 0.21629545, 0.96532146])
 
 **One key, one draw.** Two draws with one key are the same numbers, or are made of the same numbers.
 `split` and `fold_in` make independent keys of a key; draw with each of them once.
@@ -33,7 +33,7 @@ the derivative is that of the draw with the key held fixed (*reparametrised*), s
 average over draws estimates the gradient of the expectation. Integers and booleans have none.
 
 >>> rune.grad(lambda scale: np.mean(rune.random.exponential(key, 1000, scale)))(2.0)
-np.float64(1.0158...)
+np.float64(1.044...)
 
 The expectation is ``scale``, so the gradient is about 1.
 
@@ -131,8 +131,8 @@ def uniform(key: Any, shape: Any = (), low: Any = 0.0, high: Any = 1.0, dtype: A
     """Uniform numbers at least ``low`` and less than ``high``.
 
     >>> rune.random.uniform(rune.random.key(7), (2, 2), 10.0, 20.0)
-    array([[18.44106946, 10.45412585],
-           [12.24984627, 10.64385603]])
+    array([[18.44106945, 10.45412585],
+           [12.24984626, 10.64385605]])
 
     Between 0 and 1 they are the multiples of 2**-53 (float32: 2**-24, float16: 2**-11), each equally
     likely. Where ``low`` and ``high`` are equal the draw is that number.

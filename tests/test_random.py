@@ -1,0 +1,430 @@
+"""Random keys: the published vectors, one law for every draw, distributions, derivatives, errors."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+import rune
+from rune import random
+from rune.random.keys import BLOCK, threefry
+
+u32 = np.uint32
+KEY = random.key(20)
+A23 = np.array([[0.4, 2.0, 9.0], [1.0, 30.0, 0.05]])
+
+# Draws of every kind: whether the bits are the same everywhere, and the draw.
+DRAWS = {
+    "key": (True, lambda k: random.key(k[0])),
+    "split": (True, lambda k: random.split(k, 5)),
+    "split by default": (True, lambda k: random.split(k)),
+    "fold_in": (True, lambda k: random.fold_in(k, 5)),
+    "fold_in, traced": (True, lambda k: random.fold_in(k, k[1])),
+    "uniform": (True, lambda k: random.uniform(k, 100)),
+    "uniform, a scalar": (True, lambda k: random.uniform(k)),
+    "uniform, empty": (True, lambda k: random.uniform(k, (0, 3))),
+    "uniform, two axes": (True, lambda k: random.uniform(k, (20, 100), 0.1, 0.7)),
+    "uniform, arrays": (True, lambda k: random.uniform(k, (3, 4), 0.1, np.linspace(0.2, 5.0, 4))),
+    "uniform, float32": (True, lambda k: random.uniform(k, (50,), 0.1, 0.7, np.float32)),
+    "uniform, float16": (True, lambda k: random.uniform(k, (50,), dtype=np.float16)),
+    "normal": (False, lambda k: random.normal(k, (3, 50))),
+    "normal, a scalar": (False, lambda k: random.normal(k)),
+    "normal, float32": (False, lambda k: random.normal(k, (50,), np.float32)),
+    "truncated_normal": (False, lambda k: random.truncated_normal(k, (50,), -1.0, 3.0)),
+    "exponential": (False, lambda k: random.exponential(k, (50,), 3.0)),
+    "laplace": (False, lambda k: random.laplace(k, (50,), 3.0, 2.0)),
+    "gamma": (False, lambda k: random.gamma(k, (2, 3), A23)),
+    "gamma, a scalar": (False, lambda k: random.gamma(k, (), 2.5)),
+    "gamma, empty": (False, lambda k: random.gamma(k, (0,), 2.5)),
+    "beta": (False, lambda k: random.beta(k, None, A23, 2.0)),
+    "dirichlet": (False, lambda k: random.dirichlet(k, (4, 2), A23)),
+    "multivariate_normal": (
+        False,
+        lambda k: random.multivariate_normal(k, (9,), [0.4, 2.0], [[2, 0.5], [0.5, 1]]),
+    ),
+    "multivariate_normal, several": (
+        False,
+        lambda k: random.multivariate_normal(k, (2,), np.zeros(2), np.stack([np.eye(2), 4 * np.eye(2)])),
+    ),
+    "integers": (True, lambda k: random.integers(k, (50,), 0, 7)),
+    "integers, wide": (True, lambda k: random.integers(k, (50,), -(2**63), 2**62)),
+    "integers, all": (True, lambda k: random.integers(k, (50,), -(2**63), 2**63)),
+    "integers, uint8": (True, lambda k: random.integers(k, (50,), 0, 256, np.uint8)),
+    "integers, arrays": (True, lambda k: random.integers(k, (3, 2), 0, np.array([5, 2**40]))),
+    "bernoulli": (True, lambda k: random.bernoulli(k, (50,), 0.3)),
+    "categorical": (True, lambda k: random.categorical(k, (50,), np.log([0.1, 0.2, 0.7]))),
+    "categorical, many": (True, lambda k: random.categorical(k, (50,), np.zeros(100))),
+    "categorical, an axis": (True, lambda k: random.categorical(k, None, np.log(A23), axis=0)),
+    "permutation": (True, lambda k: random.permutation(k, 30)),
+    "permutation, rows": (True, lambda k: random.permutation(k, A23)),
+    "permutation, an axis": (True, lambda k: random.permutation(k, A23, axis=-1)),
+    "choice": (True, lambda k: random.choice(k, (2, 3), 10)),
+    "choice, rows": (True, lambda k: random.choice(k, (4,), A23)),
+    "choice, an axis": (True, lambda k: random.choice(k, (2, 2), A23, axis=1)),
+    "choice without": (True, lambda k: random.choice(k, (2, 3), np.arange(10.0), replace=False)),
+    "choice, weights": (True, lambda k: random.choice(k, (2, 3), 7, p=np.arange(7.0) / 21)),
+    "choice without, weights": (
+        True,
+        lambda k: random.choice(k, (3,), 7, replace=False, p=np.arange(1.0, 8.0) / 28),
+    ),
+    "poisson": (True, lambda k: random.poisson(k, (40,), np.linspace(0.0, 50.0, 40))),
+    "poisson, a scalar": (True, lambda k: random.poisson(k, (), 30.0)),
+}  # fmt: skip
+
+every = pytest.mark.parametrize("name", DRAWS)
+
+
+def same(exact, got, want):
+    assert got.dtype == want.dtype and got.shape == want.shape
+    if exact:
+        np.testing.assert_array_equal(got, want)
+    else:
+        np.testing.assert_allclose(got, want, rtol=1e-12 if got.dtype == np.float64 else 1e-5)
+
+
+# The generator
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "words"),
+    [
+        ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+        ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
+        ((0x243F6A88, 0x85A308D3), (0x13198A2E, 0x03707344), (0xC4923A9C, 0x483DF7A0)),
+    ],
+)
+def test_the_published_vectors(counter, key, words):
+    run = lambda k, c: np.stack(threefry(k[0], k[1], c[0], c[1]))
+    for f in (run, rune.jit(run)):
+        assert tuple(f(np.array(key, u32), np.array(counter, u32))) == words
+
+
+def test_a_seed_is_the_key_in_two_words():
+    assert random.key(5).tolist() == [0, 5]
+    assert random.key((3 << 32) + 5).tolist() == [3, 5]
+    assert random.key(-1).tolist() == random.key(np.int32(-1)).tolist() == [2**32 - 1, 2**32 - 1]
+    assert random.key(0).dtype == u32
+    np.testing.assert_array_equal(rune.jit(random.key)(np.int64(-7)), random.key(-7))
+
+
+def test_children_are_independent_of_their_number_and_of_what_the_parent_draws():
+    np.testing.assert_array_equal(random.split(KEY, 5)[:2], random.split(KEY))
+    keys = np.concatenate([random.split(KEY, 1000), [random.fold_in(KEY, k) for k in range(1000)]])
+    assert len(np.unique(keys, axis=0)) == 2000
+    words = np.stack(threefry(KEY[0], KEY[1], u32(0), np.arange(2000, dtype=u32)), axis=-1)
+    assert len(np.unique(np.concatenate([keys, words]), axis=0)) == 4000
+    bits = np.unpackbits((keys[:, 0] ^ keys[:, 1]).view(np.uint8))
+    assert abs(bits.mean() - 0.5) < 0.01
+
+
+# One law: the same numbers eagerly, compiled and mapped
+
+
+@every
+def test_compiled(name):
+    exact, draw = DRAWS[name]
+    same(exact, rune.jit(draw)(KEY), draw(KEY))
+
+
+@every
+def test_mapped(name):
+    exact, draw = DRAWS[name]
+    keys = random.split(KEY, 3)
+    want = np.stack([draw(k) for k in keys])
+    same(exact, rune.vmap(draw)(keys), want)
+    same(exact, rune.jit(rune.vmap(draw))(keys), want)
+
+
+def test_rows_of_a_scan():
+    def walk(key):
+        def step(carry, sub):
+            key, x = carry
+            key, own = random.split(key)
+            x = x + random.normal(own) + random.uniform(sub)
+            return (key, x), x
+
+        return rune.scan(step, (key, 0.0), random.split(key, 20))[1]
+
+    np.testing.assert_allclose(rune.jit(walk)(KEY), walk(KEY), rtol=1e-12)
+
+
+@pytest.mark.parametrize("f", [random.uniform, random.normal, random.exponential])
+def test_an_element_depends_on_its_place_alone(f):
+    long = f(KEY, (BLOCK + 100,))  # more than plain NumPy draws at once
+    np.testing.assert_array_equal(long[:7], f(KEY, (7,)))
+    np.testing.assert_array_equal(long[: BLOCK + 50].reshape(2, -1), f(KEY, (2, BLOCK // 2 + 25)))
+    np.testing.assert_allclose(rune.jit(lambda k: f(k, (BLOCK + 100,)))(KEY), long, rtol=1e-12)
+
+
+def test_traced_bounds_draw_what_plain_ones_do():
+    draw = lambda low, high: random.integers(KEY, (100,), low, high)
+    for low, high in ((0, 7), (-5, 2**40), (-(2**63), 2**63 - 1)):
+        low, high = np.int64(low), np.int64(high)
+        np.testing.assert_array_equal(rune.vmap(draw)(low[None], high[None])[0], draw(low, high))
+
+
+def test_scalars_are_numpys():
+    assert type(random.uniform(KEY)) is np.float64
+    assert type(random.normal(KEY, dtype=np.float32)) is np.float32
+    assert type(random.gamma(KEY, (), 2.0, dtype=np.float16)) is np.float16
+    assert type(random.poisson(KEY, (), 2.0)) is type(random.integers(KEY, (), 0, 5)) is np.int64
+    assert type(random.bernoulli(KEY)) is np.bool_
+
+
+# Distributions
+
+
+CONTINUOUS = {
+    "uniform": (lambda k, n: random.uniform(k, n), stats.uniform()),
+    "uniform, scaled": (lambda k, n: random.uniform(k, n, 2.0, 5.0), stats.uniform(2, 3)),
+    "normal": (lambda k, n: random.normal(k, n), stats.norm()),
+    "normal, float32": (lambda k, n: random.normal(k, n, np.float32), stats.norm()),
+    "truncated_normal": (lambda k, n: random.truncated_normal(k, n), stats.truncnorm(-2, 2)),
+    "truncated_normal, a tail": (
+        lambda k, n: random.truncated_normal(k, n, 5.0, np.inf),
+        stats.truncnorm(5, np.inf),
+    ),
+    "truncated_normal, both": (lambda k, n: random.truncated_normal(k, n, -1, 9), stats.truncnorm(-1, 9)),
+    "exponential": (lambda k, n: random.exponential(k, n, 2.0), stats.expon(scale=2)),
+    "laplace": (lambda k, n: random.laplace(k, n, 1.0, 2.0), stats.laplace(1, 2)),
+    "gamma": (lambda k, n: random.gamma(k, n, 2.5, 3.0), stats.gamma(2.5, scale=3)),
+    "gamma, small": (lambda k, n: random.gamma(k, n, 0.05), stats.gamma(0.05)),
+    "gamma, large": (lambda k, n: random.gamma(k, n, 1e4), stats.gamma(1e4)),
+    "beta": (lambda k, n: random.beta(k, n, 0.5, 2.0), stats.beta(0.5, 2)),
+    "dirichlet": (lambda k, n: random.dirichlet(k, n, [1.0, 2.0, 0.5])[:, 1], stats.beta(2, 1.5)),
+    "multivariate_normal": (
+        lambda k, n: random.multivariate_normal(k, n, [1.0, 2.0], [[2.0, 1.0], [1.0, 3.0]]) @ [1, 1],
+        stats.norm(3, 7**0.5),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_continuous_distributions(name):
+    draw, distribution = CONTINUOUS[name]
+    assert stats.kstest(np.float64(draw(KEY, 20_000)), distribution.cdf).pvalue > 1e-4
+
+
+DISCRETE = {
+    "integers": (lambda k, n: random.integers(k, n, -3, 4), stats.randint(-3, 4)),
+    "integers, an odd width": (
+        lambda k, n: random.integers(k, n, 0, 3 * 2**62, np.uint64) >> np.uint64(62),
+        stats.randint(0, 3),
+    ),
+    "bernoulli": (lambda k, n: random.bernoulli(k, n, 0.3), stats.bernoulli(0.3)),
+    "categorical": (
+        lambda k, n: random.categorical(k, n, np.log([0.1, 0.2, 0.7])),
+        stats.rv_discrete(values=([0, 1, 2], [0.1, 0.2, 0.7])),
+    ),
+    "choice": (
+        lambda k, n: random.choice(k, n, 3, p=[2, 1, 1]),
+        stats.rv_discrete(values=([0, 1, 2], [0.5, 0.25, 0.25])),
+    ),
+    "poisson, few": (lambda k, n: random.poisson(k, n, 3.0), stats.poisson(3)),
+    "poisson, fewest of the many": (lambda k, n: random.poisson(k, n, 10.0), stats.poisson(10)),
+    "poisson, many": (lambda k, n: random.poisson(k, n, 300.0), stats.poisson(300)),
+}
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_discrete_distributions(name):
+    draw, distribution = DISCRETE[name]
+    n = 20_000
+    x = draw(KEY, n)
+    cuts = np.unique(distribution.ppf(np.linspace(0.02, 0.98, 20)))
+    expected = n * np.diff(np.r_[0.0, distribution.cdf(cuts), 1.0])
+    found = np.diff(np.r_[0, [np.sum(x <= c) for c in cuts], n])
+    possible = expected > 1e-6
+    assert np.all(found[~possible] == 0)
+    assert stats.chisquare(found[possible], expected[possible]).pvalue > 1e-4
+
+
+def test_orders_are_equally_likely():
+    keys = random.split(KEY, 6000)
+    orders = rune.vmap(lambda k: random.permutation(k, 3))(keys)
+    _, counts = np.unique(orders, axis=0, return_counts=True)
+    assert len(counts) == 6 and stats.chisquare(counts).pvalue > 1e-4
+    pairs = rune.vmap(lambda k: random.choice(k, (2,), 3, replace=False, p=[0.5, 0.3, 0.2]))(keys)
+    # first 0, then 1: 0.5 * 0.3 / 0.5
+    assert abs(np.mean((pairs[:, 0] == 0) & (pairs[:, 1] == 1)) - 0.3) < 0.03
+
+
+def test_bounds_hold():
+    x = random.uniform(KEY, (100_000,), 1.0, np.nextafter(1.0, 2.0))
+    assert np.all(x == 1.0)
+    x = random.uniform(KEY, (100_000,), -1.0, 3.0, np.float16)
+    assert x.min() >= -1.0 and x.max() < 3.0
+    assert random.uniform(KEY, (), 2.0, 2.0) == 2.0
+    assert np.isnan(random.uniform(KEY, (), 0.0, np.nan))
+    x = random.truncated_normal(KEY, (1000,), 8.0, 8.5)
+    assert x.min() >= 8.0 and x.max() <= 8.5 and np.ptp(x) > 0.2
+    assert random.truncated_normal(KEY, (), 40.0, 50.0) == 40.0
+    assert set(random.choice(KEY, (1000,), 4, p=[0.0, 1.0, 0.0, 1.0])) == {1, 3}
+    assert set(random.categorical(KEY, (1000,), [-np.inf, 0.0, -np.inf])) == {1}
+
+
+@pytest.mark.filterwarnings("error")
+def test_parameters_at_the_edge():
+    assert random.gamma(KEY, (), 0.0) == 0.0 and random.gamma(KEY, (), np.inf) == np.inf
+    assert np.isnan(random.gamma(KEY, (), np.nan))
+    assert np.isnan(rune.vmap(lambda a: random.gamma(KEY, (), a))(np.array([-1.0]))[0])
+    assert random.beta(KEY, (), 1e-300, 1.0) == 0.0 and random.beta(KEY, (), 1.0, 1e-300) == 1.0
+    assert random.dirichlet(KEY, (), [1e-300, 1.0]).tolist() == [0.0, 1.0]
+    assert random.poisson(KEY, (), 0.0) == 0
+    poisson = rune.vmap(lambda lam: random.poisson(KEY, (), lam))
+    assert poisson(np.array([-1.0, np.nan, np.inf, 0.0])).tolist() == [-1, -1, -1, 0]
+
+
+# Derivatives
+
+
+REPARAMETRISED = {
+    "uniform": lambda p: random.uniform(KEY, (9,), p[0], p[1] + 2),
+    "truncated_normal": lambda p: random.truncated_normal(KEY, (9,), p[0] - 2, p[1]),
+    "truncated_normal, above": lambda p: random.truncated_normal(KEY, (9,), p[1], p[0] + p[1]),
+    "exponential": lambda p: random.exponential(KEY, (9,), p[0]),
+    "laplace": lambda p: random.laplace(KEY, (9,), p[0], p[1]),
+    "multivariate_normal": lambda p: random.multivariate_normal(
+        KEY, (9,), p[:2], np.eye(2) * p[2] + p[0] * np.ones((2, 2))
+    ),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, rune.jit], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", REPARAMETRISED)
+@pytest.mark.filterwarnings("ignore:rune.random")
+def test_derivatives_against_central_differences(name, wrap):
+    objective = wrap(lambda p: np.sum(REPARAMETRISED[name](p) ** 3))
+    p = np.array([1.3, 0.8, 2.0])
+    rune.check_grads(objective, p, modes=("reverse", "forward"), order=2, tol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:rune.random")
+def test_the_implicit_derivative_of_gamma_keeps_the_probability():
+    a = np.repeat([0.05, 0.3, 0.9, 1.0, 2.5, 4.0, 7.0, 30.0, 1000.0], 20)
+    draw = lambda a: random.gamma(KEY, a.shape, a)
+    x = draw(a)
+    below, above = special.gammainc(a, x), special.gammaincc(a, x)
+    along = lambda a: np.where(below < 0.5, special.gammaincinv(a, below), special.gammainccinv(a, above))
+    h = 1e-4 * a
+    slope = (8 * (along(a + h) - along(a - h)) - (along(a + 2 * h) - along(a - 2 * h))) / (12 * h)
+    total = lambda a: np.sum(draw(a))
+    for f in (rune.grad(total), rune.jit(rune.grad(total)), rune.grad(rune.jit(total))):
+        np.testing.assert_allclose(f(a), slope, rtol=1e-8)
+    np.testing.assert_allclose(rune.jvp(draw, (a,), (np.ones_like(a),))[1], slope, rtol=1e-8)
+    h = 1e-3 * a
+    curve = (16 * (along(a + h) + along(a - h)) - along(a + 2 * h) - along(a - 2 * h) - 30 * x) / (12 * h * h)
+    second = rune.grad(lambda a: np.sum(rune.grad(total)(a)))(a)
+    np.testing.assert_allclose(second, curve, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(
+        rune.jit(rune.grad(lambda a: np.sum(rune.grad(total)(a))))(a), second, rtol=1e-8
+    )
+
+
+def test_gradients_of_averages_estimate_those_of_expectations():
+    n = 20_000
+    mean = lambda f: rune.grad(lambda a: np.mean(f(a)))
+    assert abs(mean(lambda a: random.gamma(KEY, n, a))(0.5) - 1.0) < 0.03
+    # a / (a + 2) has derivative 2 / (a + 2)**2
+    assert abs(mean(lambda a: random.beta(KEY, n, a, 2.0))(0.7) - 2 / 2.7**2) < 0.01
+    share = lambda a: random.dirichlet(KEY, n, a)[:, 0]
+    got = mean(share)(np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_allclose(got, [5 / 36, -1 / 36, -1 / 36], atol=0.005)
+    # a count has no derivative: of lam * count by lam it is the count
+    assert rune.grad(lambda lam: lam * random.poisson(KEY, (), lam))(3.0) == random.poisson(KEY, (), 3.0)
+
+
+def test_gradients_per_lane():
+    keys, a = random.split(KEY, 4), np.array([0.3, 1.0, 5.0, 40.0])
+    f = rune.grad(lambda a, k: random.gamma(k, (), a))
+    want = [f(x, k) for x, k in zip(a, keys)]
+    np.testing.assert_allclose(rune.vmap(f)(a, keys), want, rtol=1e-11)
+    np.testing.assert_allclose(rune.jit(rune.vmap(f))(a, keys), want, rtol=1e-11)
+
+
+# Calls that are wrong
+
+
+WRONG = {
+    "an int for a key": (lambda: random.uniform(0), TypeError, "uniform: a key is a uint32 array of shape [2], got int 0"),
+    "floats for a key": (lambda: random.normal(np.zeros(2)), ValueError, "normal: a key is a uint32 array of shape [2], got float64 [2]"),
+    "keys for a key": (lambda: random.split(random.split(KEY, 3)), ValueError, "split: a key is a uint32 array of shape [2], got uint32 [3, 2]: map over keys"),
+    "a float seed": (lambda: random.key(1.5), TypeError, "key: the seed must be an integer"),
+    "a boolean seed": (lambda: random.key(True), TypeError, "key: the seed must be an integer"),
+    "a long seed": (lambda: random.key(1 << 64), ValueError, "key: the seed 18446744073709551616 has more"),
+    "a seed per row": (lambda: random.key(np.arange(3)), ValueError, "key: one seed gives one key"),
+    "fold_in of a float": (lambda: random.fold_in(KEY, 0.5), TypeError, "fold_in: k must be an integer"),
+    "fold_in below 0": (lambda: random.fold_in(KEY, -1), ValueError, "fold_in: k is -1"),
+    "fold_in of several": (lambda: random.fold_in(KEY, np.arange(2)), ValueError, "fold_in: k is one number"),
+    "fewer than no keys": (lambda: random.split(KEY, -1), ValueError, "split: -1 keys"),
+    "a parameter for a shape": (lambda: random.categorical(KEY, np.zeros(3), ()), TypeError, "categorical: shape: an int or a tuple of ints is needed, got float64 [3]"),
+    "a real length": (lambda: random.normal(KEY, (2, 0.5)), TypeError, "normal: shape: an int or a tuple"),
+    "a wide parameter": (lambda: random.gamma(KEY, (2,), np.ones(3)), ValueError, "gamma: a: shape [3] does not broadcast to the draw's shape [2]"),
+    "parameters that differ": (lambda: random.beta(KEY, None, np.ones(3), np.ones(2)), ValueError, "beta: shapes that do not broadcast: a [3], b [2]"),
+    "a negative length": (lambda: random.uniform(KEY, (2, -1)), ValueError, "uniform: shape: a negative length"),
+    "an integer dtype": (lambda: random.normal(KEY, (2,), np.int64), TypeError, "normal: dtype int64"),
+    "a complex bound": (lambda: random.uniform(KEY, (), 0.0, 1j), TypeError, "uniform: high: a real array is needed"),
+    "a word for a bound": (lambda: random.uniform(KEY, (), "a"), TypeError, "uniform: low: a real array is needed"),
+    "bounds that cross": (lambda: random.uniform(KEY, (), 2.0, 1.0), ValueError, "uniform: low: 2.0, which is above high: 1.0"),
+    "a negative scale": (lambda: random.exponential(KEY, (), -1.0), ValueError, "exponential: scale: -1, where it must be at least 0"),
+    "a probability above 1": (lambda: random.bernoulli(KEY, (), 1.5), ValueError, "bernoulli: p: 1.5, where it must be between 0 and 1"),
+    "a negative mean": (lambda: random.poisson(KEY, (), [1.0, -2.0]), ValueError, "poisson: lam: "),
+    "no integer between": (lambda: random.integers(KEY, (), 7, 7), ValueError, "integers: low: 7, which is not below high: 7"),
+    "a bound out of range": (lambda: random.integers(KEY, (), 0, 257, np.uint8), ValueError, "integers: high: "),
+    "a real bound": (lambda: random.integers(KEY, (), 0, 7.0), TypeError, "integers: high: an integer is needed"),
+    "no category": (lambda: random.categorical(KEY, (), np.zeros(0)), ValueError, "categorical: logits: no category"),
+    "nothing to choose": (lambda: random.choice(KEY, (2,), 0), ValueError, "choice: a: nothing"),
+    "more than there are": (lambda: random.choice(KEY, (5,), 4, replace=False), ValueError, "choice: 5 of 4 things without replacement"),
+    "weights of others": (lambda: random.choice(KEY, (5,), 4, p=[0.5, 0.5]), ValueError, "choice: p: shape [2], where there are 4 things"),
+    "no order of a float": (lambda: random.permutation(KEY, 2.5), TypeError, "permutation: "),
+    "an axis that is not there": (lambda: random.permutation(KEY, np.ones(3), axis=1), ValueError, "rune.random.permutation: x"),
+    "a matrix that is none": (lambda: random.multivariate_normal(KEY, (), [0.0], [1.0]), ValueError, "multivariate_normal: cov: shape [1]"),
+    "a mean of another length": (lambda: random.multivariate_normal(KEY, (), np.zeros(3), np.eye(2)), ValueError, "multivariate_normal: mean: shape [3]"),
+    "no covariance": (lambda: random.multivariate_normal(KEY, (), np.zeros(2), -np.eye(2)), np.linalg.LinAlgError, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_calls(name):
+    call, kind, message = WRONG[name]
+    with pytest.raises(kind) as caught:
+        call()
+    assert type(caught.value) is kind or kind is ValueError
+    text = str(caught.value)
+    assert message in text and (not message or text.startswith("rune.random."))
+
+
+def test_a_constant_key_is_reported_once_per_line():
+    def f(x):
+        return x + random.normal(KEY, (3,))
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        rune.jit(f)(np.zeros(3))
+        rune.jit(f)(np.zeros((2, 3)))
+    (one,) = caught
+    assert str(one.message).startswith("rune.random.normal: the key does not depend on the arguments")
+    assert one.filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rune.jit(lambda k: random.normal(k, (3,)))(KEY)
+        rune.jit(lambda s: random.normal(random.key(s)))(np.int64(3))
+        rune.jit(lambda k: random.normal(random.fold_in(KEY, k)))(u32(3))
+        rune.jit(rune.grad(lambda x, k: x * random.gamma(k, (), x)))(2.0, KEY)
+        rune.grad(lambda x: np.sum(random.normal(KEY, (3,)) * x))(2.0)
+        rune.vmap(lambda x: random.normal(KEY) * x)(np.ones(3))
+    with pytest.warns(UserWarning, match=r"^rune\.random\.uniform: the key"):
+        rune.jit(lambda x: rune.vmap(random.uniform)(random.split(KEY, 3)) * x)(2.0)
+
+
+def test_drawing_loads_no_scipy():
+    code = (
+        "import sys, rune; k = rune.random.key(1); r = rune.random; "
+        "[f(k, (3,)) for f in (r.uniform, r.normal, r.exponential, r.laplace, r.bernoulli)]; "
+        "r.gamma(k, (3,), 0.5); r.poisson(k, (3,), 20.0); r.permutation(k, 4); "
+        "print([m for m in ('llvmlite', 'scipy') if m in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
