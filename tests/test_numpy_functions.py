@@ -834,7 +834,9 @@ def parts(x):
 
 
 def tolerance(*arrays):
-    narrow = min((np.finfo(a.dtype).precision for a in map(np.asarray, arrays) if a.dtype.kind in "fc"), default=15)
+    narrow = min(
+        (np.finfo(a.dtype).precision for a in map(np.asarray, arrays) if a.dtype.kind in "fc"), default=15
+    )
     rtol = {15: 1e-11, 6: 2e-5, 3: 5e-3}[narrow]
     return dict(rtol=rtol, atol=rtol)
 
@@ -878,7 +880,9 @@ def objective(case):
     at = tuple(k for k, x in enumerate(args) if x.dtype.kind in "fc")
     moved = [args[k] for k in at]
     rng = np.random.default_rng(5)
-    random = lambda x: rng.standard_normal(x.shape) + (1j * rng.standard_normal(x.shape) if x.dtype.kind == "c" else 0)
+    random = lambda x: (
+        rng.standard_normal(x.shape) + (1j * rng.standard_normal(x.shape) if x.dtype.kind == "c" else 0)
+    )
     directions = tuple(random(x) for x in moved)
     weights = [random(np.asarray(y)) if np.asarray(y).dtype.kind in "fc" else None for y in parts(f(*args))]
     if all(w is None for w in weights):

@@ -73,7 +73,11 @@ def test_scipys_own_functions_name_the_replacement():
 @pytest.mark.parametrize("name", ["logsumexp", "softmax", "log_softmax"])
 def test_sums_of_exponentials(name):
     ours, scipys = getattr(rune, name), getattr(scipy.special, name)
-    for x in (np.array([[0.1, 900.0, -3.0], [1.0, 2.0, 2.0]]), np.array([-np.inf, 1.0]), np.float32([1.0, 2.0])):
+    for x in (
+        np.array([[0.1, 900.0, -3.0], [1.0, 2.0, 2.0]]),
+        np.array([-np.inf, 1.0]),
+        np.float32([1.0, 2.0]),
+    ):
         for axis in (None, -1, 0):
             want = scipys(x, axis=axis)
             got = rune.jit(lambda x: ours(x, axis))(x)

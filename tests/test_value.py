@@ -173,7 +173,11 @@ def test_a_write_keeps_the_dtype(dtype):
 
 
 ERRORS = [
-    (lambda y: y.__setitem__(slice(None), np.ones(2)), ValueError, r"could not broadcast input array from shape \(2,\) into shape \(5,\)"),
+    (
+        lambda y: y.__setitem__(slice(None), np.ones(2)),
+        ValueError,
+        r"could not broadcast input array from shape \(2,\) into shape \(5,\)",
+    ),
     (lambda y: y.__setitem__(7, 1.0), IndexError, "index 7 is out of bounds for axis 0 with size 5"),
     (lambda y: y[[0, 9]], IndexError, "index 9 is out of bounds for axis 0 with size 5"),
     (lambda y: y[0, 0], IndexError, "too many indices for array: array is 1-dimensional, but 2 were indexed"),
@@ -214,11 +218,20 @@ def test_errors_are_numpys(transform, f, kind, message):
 def test_shapes_that_depend_on_values_work_where_values_are_known():
     def f(x):
         chosen = x[x > 0]
-        return np.sum(chosen**2) + np.sum(np.unique(x)) + x[np.nonzero(x)[0]][0] + np.sum(np.union1d(x, x * 2))
+        return (
+            np.sum(chosen**2) + np.sum(np.unique(x)) + x[np.nonzero(x)[0]][0] + np.sum(np.union1d(x, x * 2))
+        )
 
     up = np.array([0.5, -1.0, 2.0])
     np.testing.assert_allclose(rune.grad(f)(up), 2 * up * (up > 0) + 1 + np.array([1, 0, 0]) + 3)
-    for reading in (lambda x: x[x > 0], np.unique, np.nonzero, np.flatnonzero, np.argwhere, lambda x: np.compress(x > 0, x)):
+    for reading in (
+        lambda x: x[x > 0],
+        np.unique,
+        np.nonzero,
+        np.flatnonzero,
+        np.argwhere,
+        lambda x: np.compress(x > 0, x),
+    ):
         with pytest.raises(rune.TracedValueError, match=r"traced by rune\.jit.*write np\.where"):
             rune.jit(lambda x: np.sum(reading(x)))(up)
 
@@ -326,7 +339,11 @@ def test_properties():
         assert x.dtype == np.float64 and x.strides == (96, 32, 8) and x.flags.c_contiguous and x.base is None
         assert np.shape(x) == (2, 3, 4) and np.ndim(x) == 3 and np.size(x, 1) == 3 and len(x) == 2
         assert np.result_type(x, np.float32) == np.float64 and np.can_cast(x, complex)
-        assert x.__array_namespace__().sin is np.sin and x.device == "cpu" and x.to_device("cpu").shape == x.shape
+        assert (
+            x.__array_namespace__().sin is np.sin
+            and x.device == "cpu"
+            and x.to_device("cpu").shape == x.shape
+        )
         return x
 
     rune.jit(f)(t)
@@ -335,7 +352,9 @@ def test_properties():
 
 def test_printing_reads_where_it_can():
     seen = []
-    rune.grad(lambda x: (seen.append((str(x), repr(x), f"{x[0]:.2f}", np.array_str(x))), np.sum(x))[1])(np.array([1.5, 2.0]))
+    rune.grad(lambda x: (seen.append((str(x), repr(x), f"{x[0]:.2f}", np.array_str(x))), np.sum(x))[1])(
+        np.array([1.5, 2.0])
+    )
     assert seen == [("[1.5 2. ]", "[1.5 2. ]", "1.50", "[1.5 2. ]")]
     rune.jit(lambda x: (seen.append(repr(x)), x)[1])(s)
     assert seen[1] == "<float64 [5] traced by rune.jit>"
@@ -365,7 +384,12 @@ def test_the_array_api_namespace_makes_arrays_that_can_be_written():
         xp = x.__array_namespace__(api_version="2024.12")
         y = xp.zeros(3)
         y[0] = x[1]
-        return xp.asarray([x[0], 2.0, y[0]]) + y + xp.full(3, x[2]) + xp.astype(xp.ones(3), x.dtype) * xp.asarray(x)[0]
+        return (
+            xp.asarray([x[0], 2.0, y[0]])
+            + y
+            + xp.full(3, x[2])
+            + xp.astype(xp.ones(3), x.dtype) * xp.asarray(x)[0]
+        )
 
     x = np.array([1.0, 2.0, 3.0])
     want = [1 + 2 + 3 + 1, 2 + 3 + 1, 2 + 3 + 1]

@@ -18,7 +18,15 @@ from rune.primitives import linalg, movement
 from rune.primitives.indexing import gather
 from rune.primitives.scalar import e
 
-__all__ = ["block_diag", "cho_factor", "cho_solve", "known_rounds", "scaled_exponential", "solve_triangular", "toeplitz"]
+__all__ = [
+    "block_diag",
+    "cho_factor",
+    "cho_solve",
+    "known_rounds",
+    "scaled_exponential",
+    "solve_triangular",
+    "toeplitz",
+]
 
 
 def columns(b: Any) -> tuple:
@@ -128,5 +136,3 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     m, n = shape_of(c)[0], shape_of(r)[0]
     both = concatenate([movement.flip(c, (0,)), movement.part(r, 0, min(1, n), n)])
     return gather(both, [np.arange(m - 1, -1, -1)[:, None] + np.arange(n)])
-
-

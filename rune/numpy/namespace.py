@@ -72,7 +72,9 @@ class Namespace:
     def empty(self, shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
         return made(np.zeros(shape, dtype or np.float64))
 
-    def eye(self, n: int, m: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Any:
+    def eye(
+        self, n: int, m: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
+    ) -> Any:
         return made(np.eye(n, m, k, dtype or np.float64))
 
 
@@ -82,5 +84,7 @@ namespace = Namespace()
 @method("__array_namespace__")
 def array_namespace(a: Any, *, api_version: str | None = None) -> Namespace:
     if api_version is not None and api_version > namespace.__array_api_version__:
-        raise ValueError(f"array API version {api_version} is not supported, {namespace.__array_api_version__} is")
+        raise ValueError(
+            f"array API version {api_version} is not supported, {namespace.__array_api_version__} is"
+        )
     return namespace
