@@ -6,6 +6,7 @@ import numpy as np
 
 from rune.jvp import Forward
 from rune.level import Value, innermost
+from rune.primitives import effects
 from rune.structure import flatten
 from rune.value import Traced, box, raw
 
@@ -28,6 +29,7 @@ def detach(x):
         value = raw(leaf)
         while isinstance(value, Value) and isinstance(value.level, Forward):
             value = value.primal
-        return box(value)
+        # What is left is a value of a trace or a map, whose program may be differentiated later.
+        return box(effects.detach(value) if isinstance(value, Value) else value)
 
     return tree.build([stripped(leaf) for leaf in found])
