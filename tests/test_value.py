@@ -223,6 +223,10 @@ def test_shapes_that_depend_on_values_work_where_values_are_known():
         )
 
     up = np.array([0.5, -1.0, 2.0])
+    padded = np.array([0.0, 1.0, 0.0, 2.0, 0.0, 0.0])
+    for trim in ("fb", "f", "b"):
+        g = rune.grad(lambda x: np.sum(np.trim_zeros(x, trim) * np.trim_zeros(padded, trim)))
+        np.testing.assert_array_equal(g(padded), padded)
     np.testing.assert_allclose(rune.grad(f)(up), 2 * up * (up > 0) + 1 + np.array([1, 0, 0]) + 3)
     for reading in (
         lambda x: x[x > 0],

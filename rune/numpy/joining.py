@@ -228,11 +228,6 @@ def insert(arr, obj, values, axis=None):
     return rows_of(movement.concatenate([arr, values], axis), axis, source)
 
 
-@function("trim_zeros")
-def trim_zeros(filt, trim="fb", axis=None):
-    raise TypeError("numpy.trim_zeros: the shape would depend on traced values: slice with known bounds")
-
-
 @function("resize")
 def resize(a, new_shape):
     a, shape = asarray(a), shape_to(new_shape)

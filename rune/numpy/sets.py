@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rune.level import TracedValueError, Value
-from rune.numpy.arguments import asarray, dtype_of, integer, promote, shape_of
+from rune.numpy.arguments import asarray, axes_of, dtype_of, integer, promote, shape_of
 from rune.numpy.joining import concatenate
 from rune.numpy.register import function, method
 from rune.numpy.sorting import flat, take
@@ -184,3 +184,17 @@ def intersect1d(ar1, ar2, assume_unique=False, return_indices=False):
         return out
     numbers = [concrete("intersect1d", flat(asarray(x))) for x in (ar1, ar2)]
     return out, *np.intersect1d(*numbers, assume_unique, True)[1:]
+
+
+@function("trim_zeros")
+def trim_zeros(filt, trim="fb", axis=None):
+    x = asarray(filt)
+    numbers = concrete("trim_zeros", x)
+    places = np.argwhere(numbers)
+    axes = axes_of(axis, numbers.ndim)
+    for k in axes:
+        n = numbers.shape[k]
+        first, last = (places[:, k].min(), places[:, k].max() + 1) if len(places) else (0, 0)
+        start = int(first) if "f" in trim.lower() or not len(places) else 0
+        x = movement.part(x, k, start, max(start, int(last) if "b" in trim.lower() or not len(places) else n))
+    return x
