@@ -20,7 +20,7 @@ from rune.numpy.sets import concrete
 from rune.primitives import factor, fft
 from rune.value import tables
 
-__all__ = ["KINDS", "names", "support"]
+__all__ = ["KINDS", "names", "support", "text"]
 
 KINDS = {
     "native": "compile to native code",
