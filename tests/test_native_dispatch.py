@@ -32,7 +32,15 @@ def test_plain_arrays_run_and_others_fall_back():
     class Sub(np.ndarray):
         pass
 
-    others = [(), (x, x), (1.0,), (np.arange(4.0),), (np.arange(3),), (np.zeros((3, 1)),), (np.arange(6.0)[::2],)]
+    others = [
+        (),
+        (x, x),
+        (1.0,),
+        (np.arange(4.0),),
+        (np.arange(3),),
+        (np.zeros((3, 1)),),
+        (np.arange(6.0)[::2],),
+    ]
     others += [(x.astype(">f8"),), (x.view(Sub),), ([1.0, 2.0, 3.0],), (np.float64(2),)]
     for args in others:
         assert f(*args) == "slow"
@@ -50,7 +58,9 @@ def test_strided_arguments():
 
 def test_results_are_a_tuple_with_numpy_scalars():
     x, s, t = var(4), var(), var(4)
-    e = native.compile(Block([x], [Reduce((s,), (x,), "sum", (0,)), Accumulate((t,), (x,), "sum", 0, False)], [s, t, x]), "C")
+    e = native.compile(
+        Block([x], [Reduce((s,), (x,), "sum", (0,)), Accumulate((t,), (x,), "sum", 0, False)], [s, t, x]), "C"
+    )
     f = e.direct(lambda x: "slow")
     r = f(np.arange(4.0))
     assert type(r) is tuple and type(r[0]) is np.float64 and r[0] == 6

@@ -103,7 +103,13 @@ class Builder:
 
     def update(self, x, u, starts, steps=None, op="set"):
         return self.add(
-            Update((self.var(x.type.shape, x.type.dtype),), (x, u), tuple(starts), tuple(steps or [1] * len(starts)), op)
+            Update(
+                (self.var(x.type.shape, x.type.dtype),),
+                (x, u),
+                tuple(starts),
+                tuple(steps or [1] * len(starts)),
+                op,
+            )
         )
 
     def scatter(self, x, u, *index, op="set"):
@@ -188,7 +194,9 @@ def contract(form, a, b):
     la = [x or next(letters) for x in la]
     lb = [x or next(letters) for x in lb]
     out = [la[d] for d in ba]
-    out += [x for d, x in enumerate(la) if d not in (*ca, *ba)] + [x for d, x in enumerate(lb) if d not in (*cb, *bb)]
+    out += [x for d, x in enumerate(la) if d not in (*ca, *ba)] + [
+        x for d, x in enumerate(lb) if d not in (*cb, *bb)
+    ]
     return np.einsum(f"{''.join(la)},{''.join(lb)}->{''.join(out)}", a, b)
 
 
@@ -356,7 +364,9 @@ def test_reduce_every_axis(shape, op):
     if 0 in shape and op in ("max", "min"):
         return
     for dtype in ("f8", "f4", "f2", "i4", "c16", "?"):
-        if dtype == "?" and op in ("sum", "prod") or dtype in ("c16", "f2") and shape == (40, 30) and op == "prod":
+        if (dtype == "?" and op in ("sum", "prod")) or (
+            dtype in ("c16", "f2") and shape == (40, 30) and op == "prod"
+        ):
             continue
         b = Builder((shape, dtype))
         (x,) = b.inputs
@@ -397,7 +407,9 @@ def test_long_sums_are_blocked():
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "c8", "i8", "?", "f2"])
-@pytest.mark.parametrize("m,k,n", [(2, 3, 4), (7, 1, 5), (20, 30, 40), (64, 50, 33), (1, 40, 20), (20, 40, 1), (3, 0, 2)])
+@pytest.mark.parametrize(
+    "m,k,n", [(2, 3, 4), (7, 1, 5), (20, 30, 40), (64, 50, 33), (1, 40, 20), (20, 40, 1), (3, 0, 2)]
+)
 def test_contract(dtype, m, k, n):
     if dtype in ("f2", "?") and m * n * k > 30000:
         return
@@ -420,7 +432,9 @@ def test_large_products_in_threads(batch, m, k, n):
     x, y, z = b.inputs
     p = b.contract(x, y, ((2,), (2,)), ((0,), (0,)))
     arrays = [rng.random(v.type.shape) for v in b.inputs]
-    got = native.compile(b.block(p, b.op("add", b.contract(x, y, ((2,), (2,)), ((0,), (0,))), z)), "CCC")(arrays)
+    got = native.compile(b.block(p, b.op("add", b.contract(x, y, ((2,), (2,)), ((0,), (0,))), z)), "CCC")(
+        arrays
+    )
     expected = arrays[0] @ arrays[1].swapaxes(1, 2)
     np.testing.assert_allclose(got[0], expected, rtol=1e-12)
     np.testing.assert_allclose(got[1], expected + arrays[2], rtol=1e-12)
@@ -576,14 +590,16 @@ def test_nested_loops(n):
     c, rows, s = step.inputs
     last, sums = step.loop(inner_block, [c], [rows], [s], 4, reverse=True)
     b = Builder(((n,),), ((5, 4, n),), ((),))
-    outs = b.loop(step.block(step.op("sin", last), sums, last), [b.inputs[0]], [b.inputs[1]], [b.inputs[2]], 5)
+    outs = b.loop(
+        step.block(step.op("sin", last), sums, last), [b.inputs[0]], [b.inputs[1]], [b.inputs[2]], 5
+    )
     check(b.block(*outs))
 
 
 def doubling(limit, counted=False, reverse=False):
     """c -> 2 c + row, which stops where c > the captured limit; outputs c."""
     step = Builder(((2,),), ((2,),), ((),))
-    c, row, top = step.inputs
+    c, row, _ = step.inputs
     new = step.op("add", step.op("mul", c, 2.0), row)
     test = Builder(((2,),), ((),))
     first = test.item(test.inputs[0], 0)
@@ -591,7 +607,16 @@ def doubling(limit, counted=False, reverse=False):
     b = Builder(((2,),), ((6, 2),), ((),), *([((), "i8")] if counted else []))
     outs = [b.var((2,)), b.var((6, 2))] + ([] if counted else [b.var((), "i8")])
     loop = Loop(
-        tuple(outs), tuple(b.inputs), step.block(new, c), 1, 1, 6, reverse, 0, counted, None if counted else until
+        tuple(outs),
+        tuple(b.inputs),
+        step.block(new, c),
+        1,
+        1,
+        6,
+        reverse,
+        0,
+        counted,
+        None if counted else until,
     )
     b.forms.append(loop)
     return b.block(*outs)
@@ -740,7 +765,12 @@ def test_triangular_solve(n, dtype):
             for unit in (False, True):
                 b = Builder(((n, n), dtype), ((n, 3), dtype))
                 x = b.library(
-                    "triangular_solve", b.inputs, [((n, 3), dtype)], lower=lower, transpose=transpose, unit=unit
+                    "triangular_solve",
+                    b.inputs,
+                    [((n, 3), dtype)],
+                    lower=lower,
+                    transpose=transpose,
+                    unit=unit,
                 )
                 m = a / (4 * n) if unit else a
                 (x,) = native.compile(b.block(x), "CC")([m, y])
@@ -855,7 +885,9 @@ def test_random_blocks(seed):
             axis = int(r.integers(2))
             y = b.broadcast(of(((n,), (m,))[axis]), (n, m), (axis,))
         elif kind == 5:
-            y = b.index(s, lambda read, i, s=s: read(0, tuple(k - 1 - j for j, k in zip(i, s, strict=True))), x)
+            y = b.index(
+                s, lambda read, i, s=s: read(0, tuple(k - 1 - j for j, k in zip(i, s, strict=True))), x
+            )
         elif kind == 6:
             y = b.accumulate(x, int(r.integers(len(s))), "sum", bool(r.integers(2)))
             y = b.op("sin", y)
@@ -864,7 +896,9 @@ def test_random_blocks(seed):
             y = b.concatenate([b.slice(x, half, s[0]), b.slice(of(s), 0, half)], 0)
         elif kind == 8:
             u = b.slice(of(s), 0, max(1, s[0] // 2))
-            y = b.update(x, u, (s[0] - u.type.shape[0],) + (0,) * (len(s) - 1), op=["set", "add"][r.integers(2)])
+            y = b.update(
+                x, u, (s[0] - u.type.shape[0],) + (0,) * (len(s) - 1), op=["set", "add"][r.integers(2)]
+            )
         elif kind == 9:
             y = b.op("sin", b.contract(of((n, m)), of((m,)), ((1,), (0,))))
         else:
@@ -880,7 +914,10 @@ def test_products_that_are_transposed_and_added(n):
     x, y, s, t = b.inputs
     turned = b.index((2 * n, n), lambda read, i: read(0, (i[1], i[0])), b.matmul(x, y))
     u = b.op("add", b.op("exp", t), b.matmul(x, y))
-    check(b.block(b.op("add", turned, s), b.op("add", b.matmul(x, y), t), u, b.matmul(x, u) if n == 15 else u), rtol=1e-10)
+    check(
+        b.block(b.op("add", turned, s), b.op("add", b.matmul(x, y), t), u, b.matmul(x, u) if n == 15 else u),
+        rtol=1e-10,
+    )
 
 
 @pytest.mark.parametrize("n", [3, 12, 40])
@@ -905,7 +942,12 @@ def test_large_nests_in_threads(shape):
     z = b.op("mul", b.op("sin", x), b.op("exp", y))
     u = b.concatenate([b.slice(z, 1, shape[0]), b.slice(x, 0, 1)], 0)
     axes = {tuple(range(len(shape))), (0,), (len(shape) - 1,)}
-    outs = [z, b.op("add", u, z), *(b.reduce(b.op("mul", z, z), a) for a in sorted(axes)), b.reduce(z, (0,), "max")]
+    outs = [
+        z,
+        b.op("add", u, z),
+        *(b.reduce(b.op("mul", z, z), a) for a in sorted(axes)),
+        b.reduce(z, (0,), "max"),
+    ]
     f = native.compile(b.block(*outs), "CC")
     arrays = [rng.random(shape), rng.random(shape)]
     s = np.sin(arrays[0]) * np.exp(arrays[1])

@@ -25,14 +25,28 @@ NAMES = {
     "not": np.bitwise_not, "conj": np.conjugate, "real": np.real, "imag": np.imag,
 }  # fmt: skip
 
-ARITHMETIC1 = "neg abs sign reciprocal square sqrt floor ceil trunc rint conj isnan isinf isfinite logical_not".split()
-ARITHMETIC2 = "add sub mul div floor_div mod maximum minimum fmax fmin logical_and logical_or logical_xor".split()
+ARITHMETIC1 = (
+    "neg abs sign reciprocal square sqrt floor ceil trunc rint conj isnan isinf isfinite logical_not".split()
+)
+ARITHMETIC2 = (
+    "add sub mul div floor_div mod maximum minimum fmax fmin logical_and logical_or logical_xor".split()
+)
 COMPARE = "eq ne lt le gt ge".split()
 FLOAT1 = """exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh
 arctanh cbrt deg2rad rad2deg signbit""".split()
 FLOAT2 = "pow fmod copysign hypot arctan2 heaviside logaddexp logaddexp2 nextafter".split()
 BITS2 = "and or xor left_shift right_shift gcd lcm pow fmod".split()
-EXACT = {*ARITHMETIC1, *ARITHMETIC2, *COMPARE, *BITS2, "signbit", "copysign", "heaviside", "nextafter", "fmod"} - {"pow"}
+EXACT = {
+    *ARITHMETIC1,
+    *ARITHMETIC2,
+    *COMPARE,
+    *BITS2,
+    "signbit",
+    "copysign",
+    "heaviside",
+    "nextafter",
+    "fmod",
+} - {"pow"}
 
 
 def ufunc(op):
@@ -67,7 +81,7 @@ def compiled(op, types, out, n):
 
 def close(op, got, expected, args):
     inexact = args[0].dtype.kind == "c" and op == "abs"
-    if expected.dtype.kind not in "fc" or op in EXACT and expected.dtype.kind == "f" and not inexact:
+    if expected.dtype.kind not in "fc" or (op in EXACT and expected.dtype.kind == "f" and not inexact):
         np.testing.assert_array_equal(got, expected)
         if expected.dtype.kind == "f" and op not in ("maximum", "minimum", "fmax", "fmin", "lcm", "sign"):
             same = np.signbit(got) == np.signbit(expected)
@@ -77,7 +91,10 @@ def close(op, got, expected, args):
     if expected.dtype.kind == "c":
         bad = ~(np.isfinite(expected.real) & np.isfinite(expected.imag))
         scale = np.abs(np.where(bad, 1, expected))
-        assert np.all((np.abs(np.where(bad, 0, got) - np.where(bad, 0, expected)) <= (64 if op == "pow" else 8) * eps * np.maximum(scale, 1e-30)))
+        assert np.all(
+            np.abs(np.where(bad, 0, got) - np.where(bad, 0, expected))
+            <= (64 if op == "pow" else 8) * eps * np.maximum(scale, 1e-30)
+        )
         return
     np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
     np.testing.assert_array_equal(np.isinf(got), np.isinf(expected))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 
 from . import math
-from .function import LLVM
+from .function import LLVM, loop_over
 from .index import Value
 from .plan import size
 from .source import Buffer
@@ -22,7 +23,10 @@ def pointer(name: str) -> int:
         capsule = module.__pyx_capi__.get(name)
         if capsule is not None:
             api = ctypes.pythonapi
-            api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+            api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = (
+                ctypes.c_char_p,
+                [ctypes.py_object],
+            )
             api.PyCapsule_GetPointer.restype = ctypes.c_void_p
             api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
             return api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
@@ -60,7 +64,7 @@ def merged(sizes, strides) -> int | None:
     pairs = [(n, s) for n, s in zip(sizes, strides, strict=True) if n != 1]
     if not pairs:
         return 0
-    for (_, s), (n, t) in zip(pairs, pairs[1:], strict=False):
+    for (_, s), (n, t) in itertools.pairwise(pairs):
         if s != n * t:
             return None
     return pairs[-1][1]
@@ -82,8 +86,6 @@ def matrix(s: Buffer, rows, columns):
 
 def gemm(e, form, target: Buffer, a: Buffer, b: Buffer, batch, free, contracted) -> bool:
     """C = A B for every batch by BLAS; False where an operand does not lie as a matrix."""
-    from .emit import loop_over
-
     unit = e.unit
     if a.byte_strides or b.byte_strides or not target.contiguous:
         return False

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 
 from . import math
+from .function import loop_over
 from .index import Value
 from .source import Buffer, row_major
 from .unit import CHECK
@@ -34,8 +35,6 @@ def check(e, form, stage) -> None:
 
 def first_false(unit, ok) -> Value:
     """The flat position of the first false element."""
-    from .emit import loop_over
-
     fn = unit.fn
     place = Buffer(fn.alloca("i8", 1), "i8", ())
     none = math.constant(-1, "i8")

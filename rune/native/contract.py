@@ -7,16 +7,18 @@ C = A B is asked for as C' = B' A'.
 from __future__ import annotations
 
 from . import blas, gemm, math, nest
+from .compute import combine, contract_index, identity, product_of, wide
+from .function import loop_over
 from .plan import size
 from .rewrite import Added
 from .scatter import destination
-from .source import Buffer, Scalar, combine, contract_index, identity, product_of, wide
+from .sinks import Store
+from .source import Buffer, Scalar
 
 GEMM = 16**3  # multiplications from which BLAS pays for its call
 
 
 def contract(e, form: nest.Contract, stage) -> None:
-    unit = e.unit
     v = form.outs[0]
     a, b = (e.in_memory(x) for x in form.inputs[:2])
     (ca, cb), (ba, bb) = form.contracting, form.batch
@@ -65,12 +67,14 @@ def contract(e, form: nest.Contract, stage) -> None:
 
 
 def add_to(e, total: Buffer, more: Buffer) -> None:
-    from .emit import loop_over
-
     unit = e.unit
     with loop_over(unit.fn, total.shape) as at:
         p, _ = total.address(unit, at)
-        total.store_at(unit, p, math.apply(unit.fn, "add", [total.load(unit, p, None), unit.element(more, at)], total.kind))
+        total.store_at(
+            unit,
+            p,
+            math.apply(unit.fn, "add", [total.load(unit, p, None), unit.element(more, at)], total.kind),
+        )
 
 
 def last_stride(s: Buffer, axes) -> int:
@@ -78,8 +82,6 @@ def last_stride(s: Buffer, axes) -> int:
 
 
 def products(e, form, target, a, b, batch, m, n, k, free) -> None:
-    from .emit import Store, loop_over
-
     unit, fn = e.unit, e.unit.fn
     kind = wide(target.kind)
     fa, fb = free
@@ -100,7 +102,9 @@ def products(e, form, target, a, b, batch, m, n, k, free) -> None:
             if size(k):
                 with loop_over(fn, k) as j:
                     old = cell.load(unit, cell.base, None)
-                    cell.store_flat(unit, 0, combine(fn, "any" if kind == "b1" else "sum", old, term(index, j), True))
+                    cell.store_flat(
+                        unit, 0, combine(fn, "any" if kind == "b1" else "sum", old, term(index, j), True)
+                    )
             target.store(unit, index, math.cast(fn, cell.load(unit, cell.base, None), target.kind))
         return
     total = target
@@ -111,11 +115,16 @@ def products(e, form, target, a, b, batch, m, n, k, free) -> None:
             e.scratch.append(id(total))
     op = "any" if kind == "b1" else "sum"
     e.loops(total.shape, [Store(total, Scalar(identity(op, kind)))])
-    with loop_over(fn, batch) as p, loop_over(fn, m if across_n else ()) as q:
-        with loop_over(fn, k) as j, loop_over(fn, n if across_n else m) as r:
-            index = (*p, *q, *r) if across_n else (*p, *r, *(0 for _ in n))
-            t = term(index, j)
-            address, _ = total.address(unit, index)
-            total.store_at(unit, address, combine(fn, op, total.load(unit, address, None), t))
+    outer, inner = (m, n) if across_n else ((), m)
+    with (
+        loop_over(fn, batch) as p,
+        loop_over(fn, outer) as q,
+        loop_over(fn, k) as j,
+        loop_over(fn, inner) as r,
+    ):
+        index = (*p, *q, *r) if across_n else (*p, *r, *(0 for _ in n))
+        t = term(index, j)
+        address, _ = total.address(unit, index)
+        total.store_at(unit, address, combine(fn, op, total.load(unit, address, None), t))
     if total is not target:
         e.loops(target.shape, [Store(target, total)])

@@ -364,4 +364,3 @@ def direct(executable: Any, fallback: Callable, single: bool = False, numbers: t
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(definition), table, None)
-

@@ -62,11 +62,14 @@ def emit(block, layouts, name: str) -> Unit:
                 for d in range(len(v.type.shape)):
                     p = fn.put(f"getelementptr i64, ptr {table.name}, i64 {d}", "p", table)
                     strides.append(fn.put(f"load i64, ptr {p.name}", "i8", p))
-            b = Buffer(base, math.kind_of(v.type.dtype), v.type.shape, byte_strides=strides, maybe_product=False)
+            b = Buffer(
+                base, math.kind_of(v.type.dtype), v.type.shape, byte_strides=strides, maybe_product=False
+            )
             b.where = "argument"
             sources[v] = b
         targets = [
-            Buffer(field(outs, k, DATA), math.kind_of(v.type.dtype), v.type.shape) for k, v in enumerate(block.outputs)
+            Buffer(field(outs, k, DATA), math.kind_of(v.type.dtype), v.type.shape)
+            for k, v in enumerate(block.outputs)
         ]
         Emission(unit, block, sources, targets, False).run()
     unit.report.workspace, unit.report.buffers = unit.workspace.end, unit.workspace.taken
@@ -208,6 +211,7 @@ class Executable:
 
 def host_callback(executable, call, name, inputs, outputs):
     """Python behind a native pointer: nothing may be raised through it."""
+
     def view(pointer, dtype, shape):
         count = int(np.prod(shape, dtype=np.int64))
         raw = (ctypes.c_byte * max(1, count * dtype.itemsize)).from_address(pointer)

@@ -145,7 +145,9 @@ class Function:
             if total is None:
                 total = term
             else:
-                total = self.put(f"add nsw i64 {self.name_of(total)}, {self.name_of(term)}", "i8", total, term)
+                total = self.put(
+                    f"add nsw i64 {self.name_of(total)}, {self.name_of(term)}", "i8", total, term
+                )
         if i.const:
             total = self.put(f"add nsw i64 {self.name_of(total)}, {i.const}", "i8", total)
         return total
@@ -376,3 +378,10 @@ def flatten(lines: list, out: list) -> None:
             flatten(line, out)
         else:
             out.append(line)
+
+
+@contextlib.contextmanager
+def loop_over(fn: Function, shape):
+    """Nested loops over a shape; gives the index."""
+    with contextlib.ExitStack() as stack:
+        yield tuple(stack.enter_context(fn.loop(n)) for n in shape)

@@ -7,9 +7,11 @@ where they do not it is copied first, before the loops around where it does not 
 
 from __future__ import annotations
 
+import itertools
+
 from . import jit, math, threads
 from .blas import merged
-from .function import LLVM, SIZE
+from .function import LLVM, SIZE, loop_over
 from .index import Idx
 from .plan import size
 from .source import Buffer
@@ -33,7 +35,7 @@ def parts(n: int, most: int) -> list[tuple[int, int]]:
     """0 .. n cut into parts of nearly equal size: (start, size)."""
     count = -(-n // most)
     edges = [k * n // count for k in range(count + 1)]
-    return [(a, b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    return [(a, b - a) for a, b in itertools.pairwise(edges)]
 
 
 def columns(n: int, width: int, most: int) -> list[tuple[int, list[int]]]:
@@ -81,8 +83,6 @@ def prepared(e, target: Buffer, a: Buffer, b: Buffer, batch, free, contracted):
 
 def tiles(e, target: Buffer, operands, fresh: bool) -> None:
     """C = A B (C += A B unless `fresh`) for every batch."""
-    from .emit import loop_over
-
     unit = e.unit
     a, _, _, _, batch, m, n, k = operands
     sizes = [a.shape[d] for d in batch[0]]
@@ -199,11 +199,15 @@ def tile_function(unit, kind: str, rows: int, widths: tuple, fresh: bool) -> str
         out.append(f"  %co{r} = mul i64 %cr, {r}\n  %ao{r} = mul i64 %ar, {r}")
         out.append(f"  %a{r} = getelementptr {t}, ptr %a, i64 %ao{r}")
         for q, at in enumerate(starts):
-            out.append(f"  %ci{r}.{q} = add i64 %co{r}, {at}\n  %c{r}.{q} = getelementptr {t}, ptr %c, i64 %ci{r}.{q}")
+            out.append(
+                f"  %ci{r}.{q} = add i64 %co{r}, {at}\n  %c{r}.{q} = getelementptr {t}, ptr %c, i64 %ci{r}.{q}"
+            )
             if not fresh:
                 out.append(f"  %old{r}.{q} = load <{widths[q]} x {t}>, ptr %c{r}.{q}, align {bits // 8}")
     out.append("  br label %step\nstep:\n  %k = phi i64 [ 0, %entry ], [ %k.next, %step ]")
-    out.append("  %ai = phi i64 [ 0, %entry ], [ %ai.next, %step ]\n  %bi = phi i64 [ 0, %entry ], [ %bi.next, %step ]")
+    out.append(
+        "  %ai = phi i64 [ 0, %entry ], [ %ai.next, %step ]\n  %bi = phi i64 [ 0, %entry ], [ %bi.next, %step ]"
+    )
     for r, q, v in every:
         first = "zeroinitializer" if fresh else f"%old{r}.{q}"
         out.append(f"  %s{r}.{q} = phi {v} [ {first}, %entry ], [ %n{r}.{q}, %step ]")
@@ -220,8 +224,12 @@ def tile_function(unit, kind: str, rows: int, widths: tuple, fresh: bool) -> str
             v, f = f"<{w} x {t}>", f"llvm.fma.v{w}f{bits}"
             unit.declare(f"declare {v} @{f}({v}, {v}, {v})")
             out.append(f"  %n{r}.{q} = call {v} @{f}({v} %b{q}, {v} %y{r}.{w}, {v} %s{r}.{q})")
-    out.append("  %k.next = add nuw nsw i64 %k, 1\n  %ai.next = add i64 %ai, %ak\n  %bi.next = add i64 %bi, %br")
-    out.append(f"  %more = icmp ult i64 %k.next, %deep\n  br i1 %more, label %step, label %done, !llvm.loop {unit.plain_loop()}")
+    out.append(
+        "  %k.next = add nuw nsw i64 %k, 1\n  %ai.next = add i64 %ai, %ak\n  %bi.next = add i64 %bi, %br"
+    )
+    out.append(
+        f"  %more = icmp ult i64 %k.next, %deep\n  br i1 %more, label %step, label %done, !llvm.loop {unit.plain_loop()}"
+    )
     out.append("done:")
     out += [f"  store {v} %n{r}.{q}, ptr %c{r}.{q}, align {bits // 8}" for r, q, v in every]
     unit.define(name, "\n".join([*out, "  ret void\n}\n"]))
@@ -232,8 +240,12 @@ def packed(e, b: Buffer, batch, rows, cols) -> Buffer:
     """B with its columns side by side: [batch, k, n]; made once where it does not change."""
     unit, fn = e.unit, e.unit.fn
     axes = [*batch, *rows, *cols]
-    view = Buffer(b.base, b.kind, [b.shape[d] for d in axes], tuple(b.strides[d] for d in axes), b.offset, b.depth)
-    constant = fn.depth_of_index((b.offset,)) == 0 and (b.base.fn is not fn or (b.depth == 0 and b.base.depth == 0))
+    view = Buffer(
+        b.base, b.kind, [b.shape[d] for d in axes], tuple(b.strides[d] for d in axes), b.offset, b.depth
+    )
+    constant = fn.depth_of_index((b.offset,)) == 0 and (
+        b.base.fn is not fn or (b.depth == 0 and b.base.depth == 0)
+    )
     key = ("packed", b.base, view.shape, view.strides, b.offset)
     if constant and len(fn.scopes) > 1 and fn.base > 0:
         copy = fn.scopes[0].memo.get(key)

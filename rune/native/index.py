@@ -60,7 +60,7 @@ class Idx:
         if isinstance(other, Idx):
             if not other.terms:
                 return self + other.const
-            sums = {a: c for a, c in self.terms}
+            sums = dict(self.terms)
             for a, c in other.terms:
                 sums[a] = sums.get(a, 0) + c
             return affine(sums, self.const + other.const)

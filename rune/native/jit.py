@@ -6,6 +6,7 @@ name of its own, and unlinked when nothing holds it.  One lock covers everything
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -48,10 +49,8 @@ def target() -> Target:
                 libmvec = True
             except RuntimeError:
                 libmvec = False
-        try:
+        with contextlib.suppress(RuntimeError):  # another libc: its functions are in the process already
             llvm.load_library_permanently("libm.so.6")
-        except RuntimeError:
-            pass  # another libc: its math functions are in the process already
         return Target(machine, features, libmvec, llvm.create_lljit_compiler(machine, use_jit_link=False))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rune.program import Literal
 
 from . import blas, math, nest
+from .function import loop_over
 from .index import Idx, Value
-from .plan import size
-from .source import Buffer, Source, identity  # noqa: F401
+from .source import Buffer, Source
 from .unit import HOST, NOT_POSITIVE, SINGULAR
 
 UNROLLED = 4  # rows up to which a factorisation is straight-line code
@@ -23,8 +23,6 @@ def library(e, form: nest.Library, stage) -> None:
 
 
 def over_batch(e, shape):
-    from .emit import loop_over
-
     return loop_over(e.unit.fn, shape)
 
 
@@ -95,7 +93,10 @@ def lu_unrolled(unit, a, out, perm, n, check, p) -> None:
         for i in range(k + 1, n):
             here = math.cmp(fn, "eq", where, math.constant(i, "i8"))
             for j in range(n):
-                m[k][j], m[i][j] = math.select(fn, here, m[i][j], m[k][j]), math.select(fn, here, m[k][j], m[i][j])
+                m[k][j], m[i][j] = (
+                    math.select(fn, here, m[i][j], m[k][j]),
+                    math.select(fn, here, m[k][j], m[i][j]),
+                )
             order[k], order[i] = (
                 math.select(fn, here, order[i], order[k]),
                 math.select(fn, here, order[k], order[i]),
@@ -119,8 +120,6 @@ def value(fn, i) -> Value:
 
 
 def lu_loops(e, a, out, perm, n, check, p) -> None:
-    from .emit import loop_over
-
     unit, fn = e.unit, e.unit.fn
     f = Algebra(fn, out.kind)
     real = math.PART.get(out.kind, out.kind)
@@ -166,8 +165,6 @@ def lu_loops(e, a, out, perm, n, check, p) -> None:
 
 
 def transposed(e, target: Buffer, s: Source, p, n) -> None:
-    from .emit import loop_over
-
     unit, fn = e.unit, e.unit.fn
     with loop_over(fn, (n, n)) as (i, j):
         target.store(unit, (i, j), math.cast(fn, unit.element(s, (*p, j, i)), target.kind))
@@ -175,8 +172,6 @@ def transposed(e, target: Buffer, s: Source, p, n) -> None:
 
 def lu_lapack(e, a, out, perm, n, check) -> None:
     """LAPACK factors the column-ordered copy; its row exchanges become a permutation."""
-    from .emit import loop_over
-
     unit, fn = e.unit, e.unit.fn
     t = scratch(e, out.kind, (n, n))
     pivots = scratch(e, "i4", (n,))
@@ -216,8 +211,6 @@ def scratch(e, kind, shape) -> Buffer:
 
 def lu_solve(e, form, inputs, outs) -> None:
     """A[perm] = L U: x = U^-1 L^-1 b[perm]; transposed, x[perm] = L^-T U^-T b."""
-    from .emit import loop_over
-
     factor, perm, b = inputs
     x = outs[0]
     n, k = x.shape[-2:]
@@ -246,7 +239,9 @@ def lu_solve(e, form, inputs, outs) -> None:
                         row = Idx(((fn.atom(unit.element(perm, (*p, i)), 0, n - 1), 1),), 0)
                         v = unit.element(b, (*p, row, j))
                     work.store(unit, (*wp, i, j), math.cast(fn, v, x.kind))
-                for lower, unit_diagonal in ((False, False), (True, True)) if transpose else ((True, True), (False, False)):
+                for lower, unit_diagonal in (
+                    ((False, False), (True, True)) if transpose else ((True, True), (False, False))
+                ):
                     substitute(e, factor, p, work, wp, n, k, lower, transpose, unit_diagonal)
                 if transpose:
                     with loop_over(fn, (n, k)) as (i, j):
@@ -332,8 +327,6 @@ def substitute(e, factor: Source, p, x: Buffer, xp, n, k, lower, transpose, unit
 
 
 def triangular_solve(e, form, inputs, outs) -> None:
-    from .emit import loop_over
-
     factor, b = inputs
     x = outs[0]
     n, k = x.shape[-2:]
@@ -405,8 +398,6 @@ def cholesky_unrolled(unit, a, out, n, p) -> None:
 
 
 def cholesky_loops(e, a, out, n, p) -> None:
-    from .emit import loop_over
-
     unit, fn = e.unit, e.unit.fn
     f = Algebra(fn, out.kind)
     zero = math.constant(0, out.kind)
@@ -437,8 +428,6 @@ def cholesky_loops(e, a, out, n, p) -> None:
 
 
 def cholesky_lapack(e, a, out, n, p) -> None:
-    from .emit import loop_over
-
     unit, fn = e.unit, e.unit.fn
     with loop_over(fn, (n, n)) as (i, j):
         out.store(unit, (*p, i, j), unit.element(a, (*p, i, j)))
@@ -466,7 +455,10 @@ def host(e, form: nest.Host, stage) -> None:
         p = fn.put(f"getelementptr ptr, ptr {table.name}, i64 {k}", "p", table)
         at = b.address(unit, (0,) * len(b.shape))[0]
         fn.line(f"store ptr {fn.name_of(at)}, ptr {p.name}")
-    types = [(v.type.dtype, v.type.shape) for v in form.inputs], [(v.type.dtype, v.type.shape) for v in form.outs]
+    types = (
+        [(v.type.dtype, v.type.shape) for v in form.inputs],
+        [(v.type.dtype, v.type.shape) for v in form.outs],
+    )
     slot = unit.extern(("host", id(form)), ("host", form.call, form.name, *types))
     p = unit.load_extern(fn, slot)
     code = fn.here(f"call i32 {fn.name_of(p)}(ptr {table.name})", "i4")

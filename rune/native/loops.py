@@ -14,7 +14,7 @@ import dataclasses
 import itertools
 
 from . import math, nest
-from .function import LLVM
+from .function import LLVM, loop_over
 from .index import Idx, Value
 from .plan import fused_update
 from .rewrite import simplified, written
@@ -97,8 +97,6 @@ def bounded(fn, v: Value, most: int) -> Value:
 
 def clear(unit, stack: Buffer, start: Value, stop: Value) -> None:
     """Zeros in the rows from `start` to `stop`."""
-    from .emit import loop_over
-
     fn = unit.fn
     if not stack.size:
         return

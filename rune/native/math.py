@@ -35,11 +35,11 @@ def kind_of(dtype) -> str:
 
 def float_text(x: float, kind: str) -> str:
     if kind == "f2":
-        return "0xH%04X" % struct.unpack("<H", struct.pack("<e", x) if math.isfinite(x) else np.float16(x).tobytes())
+        return f"0xH{np.float16(x).view(np.uint16):04X}"
     if kind == "f4":
         with np.errstate(all="ignore"):
             x = float(np.float32(x))
-    return "0x%016X" % struct.unpack("<Q", struct.pack("<d", x))
+    return f"0x{struct.unpack('<Q', struct.pack('<d', x))[0]:016X}"
 
 
 @functools.lru_cache(4096)
@@ -174,28 +174,6 @@ def libm(fn, name: str, *a: Value) -> Value:
     return fn.put(f"call {t} @{symbol}({args})", kind, *a)
 
 
-def libm_complex(fn, name: str, *a: Value) -> Value:
-    """A call of libm's complex function (System V: two doubles in two registers, floats in one)."""
-    kind = a[0].kind
-    if kind == "c16":
-        fn.unit.declare(f"declare {{double, double}} @{name}({', '.join(['double, double'] * len(a))}) #1")
-        args = ", ".join(f"double {fn.name_of(x)}, double {fn.imag_of(x)}" for x in a)
-        r = fn.put(f"call {{double, double}} @{name}({args})", kind, *a)
-        re = fn.put(f"extractvalue {{double, double}} {r.name}, 0", "f8", r)
-        im = fn.put(f"extractvalue {{double, double}} {r.name}, 1", "f8", r)
-        return complex_of(fn, re, im, kind)
-    fn.unit.declare(f"declare <2 x float> @{name}f({', '.join(['<2 x float>'] * len(a))}) #1")
-    packed = []
-    for x in a:
-        re = fn.put(f"insertelement <2 x float> zeroinitializer, float {fn.name_of(x)}, i32 0", kind, x)
-        packed.append(fn.put(f"insertelement <2 x float> {re.name}, float {fn.imag_of(x)}, i32 1", kind, x, re))
-    args = ", ".join(f"<2 x float> {x.name}" for x in packed)
-    r = fn.put(f"call <2 x float> @{name}f({args})", kind, *packed)
-    re = fn.put(f"extractelement <2 x float> {r.name}, i32 0", "f4", r)
-    im = fn.put(f"extractelement <2 x float> {r.name}, i32 1", "f4", r)
-    return complex_of(fn, re, im, kind)
-
-
 # casts ----------------------------------------------------------------------------------------
 
 
@@ -269,7 +247,11 @@ def float_to_int(fn, a: Value, to: str) -> Value:
     t = LLVM[wide]
     low, high = num(-(2.0 ** (bits - 1)), a), num(2.0 ** (bits - 1), a)
     fits = cmp(fn, "olt", a, high)
-    above = cmp(fn, "oge", a, low) if wide == "i8" or a.kind == "f4" else cmp(fn, "ogt", a, num(-(2.0**31) - 1, a))
+    above = (
+        cmp(fn, "oge", a, low)
+        if wide == "i8" or a.kind == "f4"
+        else cmp(fn, "ogt", a, num(-(2.0**31) - 1, a))
+    )
     fits = fn.put(f"and i1 {fn.name_of(fits)}, {fn.name_of(above)}", "b1", fits, above)
     r = fn.put(f"fptosi {LLVM[a.kind]} {fn.name_of(a)} to {t}", wide, a)
     r = select(fn, fits, r, Value(str(INT_MIN[wide]), wide))
@@ -330,6 +312,8 @@ def apply(fn: Function, op: str, a: list[Value], out: str) -> Value:
     if op == "complex":
         return complex_of(fn, a[0], a[1], out)
     if op.startswith("special:"):
+        from .special import special  # stands above this table
+
         return special(fn, op[8:], a, out)
     k = a[0].kind
     if k == "f2" and op == "nextafter":
@@ -439,7 +423,7 @@ def compare_signs(fn, op, a, b):
     """int64 beside uint64, which NumPy compares by value: what is negative is less than all else."""
     x = a if a.kind[0] == "i" else b
     negative = cmp(fn, "slt", x, num(0, x))
-    known = constant(op == "ne" or (op[0] == "l") == (x is a) and op != "eq", "b1")
+    known = constant(op == "ne" or ((op[0] == "l") == (x is a) and op != "eq"), "b1")
     return select(fn, negative, known, cmp(fn, COMPARE["u"][op], a, b))
 
 
@@ -561,9 +545,7 @@ def _(fn, a):
 
 @row("sign", "i")
 def _(fn, a):
-    return select(
-        fn, cmp(fn, "sgt", a, num(0, a)), num(1, a), I(fn, "ashr", a, num(8 * SIZE[a.kind] - 1, a))
-    )
+    return select(fn, cmp(fn, "sgt", a, num(0, a)), num(1, a), I(fn, "ashr", a, num(8 * SIZE[a.kind] - 1, a)))
 
 
 @row("sign", "u")
@@ -829,10 +811,6 @@ def _(fn, a):
     return I(fn, "fmul", near, tail)
 
 
-@row("gaussian", "c")
-def _(fn, a):
-    return libm_complex(fn, "cexp", ROWS["neg", "c"](fn, ROWS["mul", "c"](fn, a, a)))
-
 
 def next_half(fn, a: Value, b: Value) -> Value:
     """nextafter of float16, on the bits."""
@@ -870,233 +848,3 @@ def _(op, fn, a, b):
     r = select(fn, cmp(fn, "uno", difference, difference), difference, r)
     same = I(fn, "fadd", a, num(1.0 if two else math.log(2), a))
     return select(fn, cmp(fn, "oeq", a, b), same, r)
-
-
-# complex
-
-
-@row("add sub", "c")
-def _(op, fn, a, b):
-    (ar, ai), (br, bi) = parts(fn, a), parts(fn, b)
-    return complex_of(fn, I(fn, "f" + op, ar, br), I(fn, "f" + op, ai, bi), a.kind)
-
-
-@row("mul", "c")
-def _(fn, a, b):
-    (ar, ai), (br, bi) = parts(fn, a), parts(fn, b)
-    re = I(fn, "fsub", I(fn, "fmul", ar, br), I(fn, "fmul", ai, bi))
-    im = I(fn, "fadd", I(fn, "fmul", ar, bi), I(fn, "fmul", ai, br))
-    return complex_of(fn, re, im, a.kind)
-
-
-@row("div", "c")
-def _(fn, a, b):
-    """Smith's method, as NumPy divides."""
-    (ar, ai), (br, bi) = parts(fn, a), parts(fn, b)
-    abr, abi = C(fn, "fabs", br), C(fn, "fabs", bi)
-    first = cmp(fn, "oge", abr, abi)
-    big, small = select(fn, first, br, bi), select(fn, first, bi, br)
-    x, y = select(fn, first, ar, ai), select(fn, first, ai, ar)
-    ratio = I(fn, "fdiv", small, big)
-    scale = I(fn, "fdiv", num(1.0, ratio), I(fn, "fadd", big, I(fn, "fmul", small, ratio)))
-    re = I(fn, "fmul", I(fn, "fadd", x, I(fn, "fmul", y, ratio)), scale)
-    xr = I(fn, "fmul", x, ratio)
-    one = I(fn, "fsub", y, xr)  # |re| larger: ai - ar * ratio
-    two = I(fn, "fsub", xr, y)  # |im| larger: ai * ratio - ar
-    im = I(fn, "fmul", select(fn, first, one, two), scale)
-    zero = and_(fn, cmp(fn, "oeq", abr, num(0.0, br)), cmp(fn, "oeq", abi, num(0.0, bi)))
-    re = select(fn, zero, I(fn, "fdiv", ar, abr), re)
-    im = select(fn, zero, I(fn, "fdiv", ai, abr), im)
-    return complex_of(fn, re, im, a.kind)
-
-
-@row("neg", "c")
-def _(fn, a):
-    re, im = parts(fn, a)
-    return complex_of(fn, I(fn, "fneg", re), I(fn, "fneg", im), a.kind)
-
-
-@row("conj", "c")
-def _(fn, a):
-    re, im = parts(fn, a)
-    return complex_of(fn, re, I(fn, "fneg", im), a.kind)
-
-
-@row("real", "c")
-def _(fn, a):
-    return parts(fn, a)[0]
-
-
-@row("imag", "c")
-def _(fn, a):
-    return parts(fn, a)[1]
-
-
-@row("abs", "c")
-def _(fn, a):
-    return libm(fn, "hypot", *parts(fn, a))
-
-
-@row("square", "c")
-def _(fn, a):
-    return ROWS["mul", "c"](fn, a, a)
-
-
-@row("reciprocal", "c")
-def _(fn, a):
-    re, im = parts(fn, a)
-    abr, abi = C(fn, "fabs", re), C(fn, "fabs", im)
-    first = cmp(fn, "oge", abr, abi)  # NumPy's: ratio of the smaller to the larger part
-    big, small = select(fn, first, re, im), select(fn, first, im, re)
-    ratio = I(fn, "fdiv", small, big)
-    d = I(fn, "fadd", big, I(fn, "fmul", small, ratio))
-    one = I(fn, "fdiv", num(1.0, re), d)
-    other = I(fn, "fdiv", ratio, d)
-    return complex_of(
-        fn, select(fn, first, one, other), I(fn, "fneg", select(fn, first, other, one)), a.kind
-    )
-
-
-@row("sign", "c")
-def _(fn, a):
-    """z / |z|, as NumPy 2 defines it; 0 stays 0."""
-    re, im = parts(fn, a)
-    size = libm(fn, "hypot", re, im)
-    zero = cmp(fn, "oeq", size, num(0.0, re))
-    safe = select(fn, zero, num(1.0, re), size)
-    return complex_of(fn, I(fn, "fdiv", re, safe), I(fn, "fdiv", im, safe), a.kind)
-
-
-@row("isnan isinf", "c")
-def _(op, fn, a):
-    re, im = parts(fn, a)
-    return or_(fn, ROWS[op, "f"](fn, re), ROWS[op, "f"](fn, im))
-
-
-@row("isfinite", "c")
-def _(fn, a):
-    re, im = parts(fn, a)
-    return and_(fn, ROWS["isfinite", "f"](fn, re), ROWS["isfinite", "f"](fn, im))
-
-
-@row("maximum minimum fmax fmin", "c")
-def _(op, fn, a, b):
-    wins = ROWS["ge" if op.endswith("max") or op == "maximum" else "le", "c"](fn, a, b)
-    nan = ROWS["isnan", "c"](fn, a if op in ("maximum", "minimum") else b)
-    return select(fn, or_(fn, wins, nan), a, b)
-
-
-LIBM_COMPLEX = dict(
-    exp="cexp", log="clog", sin="csin", cos="ccos", tan="ctan", arcsin="casin", arccos="cacos",
-    arctan="catan", sinh="csinh", cosh="ccosh", tanh="ctanh", arcsinh="casinh", arccosh="cacosh",
-    arctanh="catanh", sqrt="csqrt",
-)  # fmt: skip
-for _op, _symbol in LIBM_COMPLEX.items():
-    ROWS[_op, "c"] = functools.partial(lambda symbol, fn, *a: libm_complex(fn, symbol, *a), _symbol)
-
-
-@row("pow", "c")
-def _(fn, a, b):
-    """libm's, but x ** 0 is 1, 0 ** y is 0 (NaN where the real part of y is not positive), and
-    constant small powers multiply, as in NumPy."""
-    (ar, ai), (br, bi) = parts(fn, a), parts(fn, b)
-    if is_constant(bi, 0.0):
-        square = ROWS["mul", "c"](fn, a, a)
-        for n, r in ((0, constant(1, a.kind)), (1, a), (2, square)):
-            if is_constant(br, n):
-                return r
-        if is_constant(br, 3.0):
-            return ROWS["mul", "c"](fn, a, square)
-    zero = num(0.0, ar)
-    r = libm_complex(fn, "cpow", a, b)
-    origin = and_(fn, cmp(fn, "oeq", ar, zero), cmp(fn, "oeq", ai, zero))
-    limit = select(fn, cmp(fn, "ogt", br, zero), constant(0, a.kind), constant(complex(math.nan, math.nan), a.kind))
-    r = select(fn, origin, limit, r)
-    none = and_(fn, cmp(fn, "oeq", br, zero), cmp(fn, "oeq", bi, zero))
-    return select(fn, none, constant(1, a.kind), r)
-
-
-def _scaled_log(factor, fn, a):
-    re, im = parts(fn, libm_complex(fn, "clog", a))
-    return complex_of(fn, I(fn, "fmul", re, num(factor, re)), I(fn, "fmul", im, num(factor, im)), a.kind)
-
-
-ROWS["log2", "c"] = functools.partial(_scaled_log, 1 / math.log(2))
-ROWS["log10", "c"] = functools.partial(_scaled_log, 1 / math.log(10))
-
-
-@row("log1p", "c")
-def _(fn, a):
-    re, im = parts(fn, a)
-    one = I(fn, "fadd", re, num(1.0, re))
-    size = libm(fn, "hypot", one, im)
-    return complex_of(fn, libm(fn, "log", size), libm(fn, "atan2", im, one), a.kind)
-
-
-@row("expm1", "c")
-def _(fn, a):
-    re, im = parts(fn, a)
-    half = libm(fn, "sin", I(fn, "fmul", im, num(0.5, im)))
-    e = libm(fn, "expm1", re)
-    twice = I(fn, "fmul", num(2.0, re), I(fn, "fmul", half, half))
-    x = I(fn, "fsub", I(fn, "fmul", e, libm(fn, "cos", im)), twice)
-    y = I(fn, "fmul", libm(fn, "exp", re), libm(fn, "sin", im))
-    return complex_of(fn, x, y, a.kind)
-
-
-@row("exp2", "c")
-def _(fn, a):
-    re, im = parts(fn, a)
-    k = num(math.log(2), re)
-    return libm_complex(fn, "cexp", complex_of(fn, I(fn, "fmul", re, k), I(fn, "fmul", im, k), a.kind))
-
-
-@row("floor ceil trunc rint", "c")
-def _(op, fn, a):
-    re, im = parts(fn, a)
-    return complex_of(fn, C(fn, op, re), C(fn, op, im), a.kind)
-
-
-# special functions ----------------------------------------------------------------------------
-
-SPECIAL_BY_LIBM = {"erf": "erf", "erfc": "erfc", "log1p": "log1p", "expm1": "expm1", "cbrt": "cbrt"}
-
-
-def special(fn, name: str, a: list[Value], out: str) -> Value:
-    """A function of `scipy.special.cython_special`, called by pointer in float64."""
-    if name in SPECIAL_BY_LIBM and all(x.kind in ("f4", "f8") for x in a):
-        return cast(fn, libm(fn, SPECIAL_BY_LIBM[name], *a), out)
-    name = {"digamma": "psi"}.get(name, name)
-    address, types, extra = special_pointer(name, len(a))
-    pointer = fn.unit.extern(("special", name, len(a)), address)
-    args = [cast(fn, x, kind) for x, kind in zip(a, types[1:], strict=True)]
-    text = ", ".join([f"{LLVM[x.kind]} {fn.name_of(x)}" for x in args] + ["i32 0"] * extra)
-    p = fn.unit.load_extern(fn, pointer)
-    r = fn.put(f"call {LLVM[types[0]]} {fn.name_of(p)}({text}) #1", types[0], p, *args)
-    return cast(fn, r, out)
-
-
-@functools.lru_cache(None)
-def special_pointer(name: str, arity: int):
-    """Address and signature (dtype codes) of the variant over float64, and its extra int arguments."""
-    import ctypes
-    import re
-
-    from scipy.special import cython_special
-
-    get_name = ctypes.pythonapi.PyCapsule_GetName
-    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    codes = {"double": "f8", "long": "i8", "int": "i4", "Py_ssize_t": "i8"}
-    for key, capsule in cython_special.__pyx_capi__.items():
-        if re.sub(r"^__pyx_fuse_[0-9_]+", "", key) != name:
-            continue
-        signature = get_name(capsule)
-        head, _, arguments = signature.decode().partition("(")
-        kinds = [re.sub(r"\s*__pyx_skip_dispatch", "", x).strip() for x in arguments.rstrip(")").split(",")]
-        extra = arguments.count("__pyx_skip_dispatch")
-        types = [head.strip(), *kinds[: len(kinds) - extra]]
-        if len(types) == arity + 1 and all(t in codes for t in types) and "double" in types[0]:
-            return get_pointer(capsule, signature), tuple(codes[t] for t in types), extra
-    raise NotImplementedError(f"scipy exports no float64 function {name} of {arity} arguments")

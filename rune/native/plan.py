@@ -13,13 +13,13 @@ which a value would be computed, and a costly value that is demanded in several 
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 from rune.program import Literal, Type, Var
 
 from . import nest
 from .rewrite import Added, simplified
+from .rows import in_rows, size
 from .view import view_of
 
 SMALL_IN_LOOP = 16  # elements
@@ -77,10 +77,6 @@ def straight_line(block) -> int:
                     terms = size(f.inputs[0].type.shape) // max(n, 1)
                 total += n * terms
     return total
-
-
-def size(shape) -> int:
-    return math.prod(shape)
 
 
 class Plan:
@@ -230,7 +226,9 @@ class Plan:
         level: dict = {}
         for f in self.forms:
             for v in f.outs:
-                deps = [level.get(x, 0) + (self.role.get(x) == "root") for x in f.inputs if isinstance(x, Var)]
+                deps = [
+                    level.get(x, 0) + (self.role.get(x) == "root") for x in f.inputs if isinstance(x, Var)
+                ]
                 level[v] = max(deps, default=0)
         return level
 
@@ -271,7 +269,9 @@ class Plan:
                             self.role[x] = "root"  # a product reads each element many times
                             continue
                     how = reading(f, k)
-                    demand.setdefault(x, set()).update(ways if how is None else ((w[0], (*w[1], how)) for w in ways))
+                    demand.setdefault(x, set()).update(
+                        ways if how is None else ((w[0], (*w[1], how)) for w in ways)
+                    )
 
     def time(self, stage) -> float:
         """About how many nanoseconds one iteration of a nest takes, on one thread."""
@@ -344,26 +344,12 @@ class Plan:
             seen.add((x, same))
             if self.role.get(x) == "inline":
                 g = self.form_of[x]
-                stack.extend((y, same and reading(g, k) is None) for k, y in enumerate(g.inputs) if isinstance(y, Var))
+                stack.extend(
+                    (y, same and reading(g, k) is None) for k, y in enumerate(g.inputs) if isinstance(y, Var)
+                )
             else:
                 (good if same else bad).add(x)
         return good - bad
-
-    def row_local(self, f, q: int, inside: set) -> bool:
-        """Whether a sink reads what the group computes at its own row only."""
-        stack = [(x, keeps_row(f, k, q)) for k, x in enumerate(f.inputs) if isinstance(x, Var)]
-        seen = set()
-        while stack:
-            x, same = stack.pop()
-            if (x, same) in seen:
-                continue
-            seen.add((x, same))
-            if self.role.get(x) == "inline":
-                g = self.form_of[x]
-                stack.extend((y, same and keeps_row(g, k, q)) for k, y in enumerate(g.inputs) if isinstance(y, Var))
-            elif x in inside and not same:
-                return False
-        return True
 
     def order(self) -> None:
         position: dict = {}  # variable -> the stage that defines it
@@ -395,7 +381,7 @@ class Plan:
                 position[v] = len(self.stages)
             failing = len(self.stages) if fails else failing
             self.stages.append(stage)
-        self.stages = in_rows(self, self.stages)
+        self.stages = in_rows(self, self.stages, Stage)
         last: dict = {}
         for k, stage in enumerate(self.stages):
             for f in stage.forms:
@@ -433,91 +419,6 @@ class Plan:
                 if inside <= stored and inside <= self.aligned(f):
                     return stage
         return None
-
-
-def in_rows(plan, stages: list) -> list:
-    """Neighbouring nests joined where each row of one needs the same row of the others only.
-
-    A softmax is three nests (the maximum, the sum, the quotient); joined, a row stays in cache from
-    the first to the last, and what only they read needs the memory of one row.
-    """
-    out: list = []
-    group: list = []
-    q = 0
-
-    def close():
-        if len(group) > 1:
-            space = max((s.space for s in group), key=size)
-            forms = [f for s in group for f in s.forms]
-            reads = set().union(*(s.reads for s in group))
-            out.append(Stage("rows", forms, space, reads, nests=list(group), outer=q))
-        else:
-            out.extend(group)
-        group.clear()
-
-    for stage in stages:
-        if stage.kind != "nest" or not fits_rows(stage):
-            close()
-            out.append(stage)
-            continue
-        if group:
-            both = outer_axes(plan, [*group, stage])
-            if both and (len(group) == 1 or both == q):
-                group.append(stage)
-                q = both
-                continue
-            close()
-        group.append(stage)
-    close()
-    return out
-
-
-def fits_rows(stage) -> bool:
-    """Whether the sinks of a nest reduce over their last axes only."""
-    for f in stage.forms:
-        if isinstance(f, nest.Reduce):
-            n = len(f.inputs[0].type.shape)
-            if sorted(f.axes) != list(range(n - len(f.axes), n)) or len(f.axes) == n:
-                return False
-    return size(stage.space) > 0
-
-
-def outer_axes(plan, group) -> int:
-    """The most leading axes that nests can share, or 0."""
-    spaces = [s.space for s in group]
-    if max(map(size, spaces)) < 4096:
-        return 0
-    inside = {f.outs[0] for s in group for f in s.forms}
-    if not any(s.reads & inside for s in group):
-        return 0
-    most = min(len(s) for s in spaces)
-    for s in group:
-        for f in s.forms:
-            if isinstance(f, nest.Reduce):
-                most = min(most, len(f.outs[0].type.shape))
-    for q in range(most, 0, -1):
-        rows = size(spaces[0][:q])
-        if any(s[:q] != spaces[0][:q] for s in spaces) or not 32 <= max(map(size, spaces)) // rows <= 1 << 15 or rows < 8:
-            continue
-        if all(plan.row_local(f, q, inside) for s in group for f in s.forms):
-            return q
-    return 0
-
-
-def keeps_row(f, k: int, q: int) -> bool:
-    """Whether a form reads its input k at the first q components of its own index."""
-    x, out = f.inputs[k].type.shape, f.outs[0].type.shape
-    if isinstance(f, nest.Elementwise):
-        return len(x) == len(out) and x[:q] == out[:q]
-    if isinstance(f, nest.Reduce):
-        return all(d >= q for d in f.axes)
-    if isinstance(f, nest.Index):
-        view = view_of(f)
-        if view is None or len(x) < q or x[:q] != out[:q] or any(view[1][:q]):
-            return False
-        steps = view[2]
-        return all(row[e] == int(d == e) or out[d] == 1 for e in range(q) for d, row in enumerate(steps))
-    return False
 
 
 def kernel_space(space: tuple) -> tuple:
@@ -567,7 +468,9 @@ def inner_blocks(f) -> list:
 
 def stops(f) -> bool:
     """Whether the call may end inside a form."""
-    return isinstance(f, (nest.Host, nest.Check, Test)) or any(stops(g) for b in inner_blocks(f) for g in b.forms)
+    return isinstance(f, (nest.Host, nest.Check, Test)) or any(
+        stops(g) for b in inner_blocks(f) for g in b.forms
+    )
 
 
 def has_effect(f) -> bool:

@@ -53,7 +53,9 @@ class Report:
             for x in f.inputs:
                 if plan.role.get(x) == "inline":
                     stack.append(plan.form_of[x])
-        self.kernels.append(Kernel(f"nest{len(self.kernels) + 1}", stage.space, len(stage.forms), tuple(names)))
+        self.kernels.append(
+            Kernel(f"nest{len(self.kernels) + 1}", stage.space, len(stage.forms), tuple(names))
+        )
 
     def loop(self, steps, kept, carries, reverse, stops=False) -> None:
         self.loops.append(LoopReport(steps, kept, tuple(carries), reverse, stops))
@@ -68,7 +70,11 @@ class Report:
         self.host_calls.append(name)
 
     def __str__(self) -> str:
-        buffers = f"{len(self.buffers)} buffers in a workspace of {self.workspace} bytes" if self.buffers else "no buffers"
+        buffers = (
+            f"{len(self.buffers)} buffers in a workspace of {self.workspace} bytes"
+            if self.buffers
+            else "no buffers"
+        )
         lines = [f"program {self.name}: {buffers}"]
         for k in self.kernels:
             shape = " x ".join(map(str, k.shape)) or "one"
@@ -77,7 +83,9 @@ class Report:
             way = " backwards" if loop.reverse else ""
             carries = ", ".join(loop.carries) or "none"
             most = "up to " if loop.stops else ""
-            lines.append(f"  loop: {most}{loop.steps} steps{way}, keeps {loop.kept_bytes} bytes a step, carry in {carries}")
+            lines.append(
+                f"  loop: {most}{loop.steps} steps{way}, keeps {loop.kept_bytes} bytes a step, carry in {carries}"
+            )
         for n in self.branches:
             lines.append(f"  branch: one of {n} blocks")
         if self.checks:

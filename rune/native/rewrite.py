@@ -77,7 +77,12 @@ def exchanged(f: nest.Contract, reader) -> nest.Form | None:
 
 def added(f: nest.Contract, reader) -> nest.Form | None:
     v = f.outs[0]
-    if isinstance(f, Added) or not isinstance(reader, nest.Elementwise) or reader.op != "add" or v.type.dtype.str[1:] not in ("f4", "f8"):
+    if (
+        isinstance(f, Added)
+        or not isinstance(reader, nest.Elementwise)
+        or reader.op != "add"
+        or v.type.dtype.str[1:] not in ("f4", "f8")
+    ):
         return None
     x, y = reader.inputs
     other = y if x is v else x

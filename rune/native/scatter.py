@@ -7,6 +7,7 @@ import copy
 from rune.program import Literal
 
 from . import math, nest
+from .function import loop_over
 from .plan import size
 from .rewrite import written
 from .source import Buffer, Source, broadcast_index
@@ -60,8 +61,6 @@ def write(e, target: Buffer, at, value, op) -> None:
 
 
 def update(e, form: nest.Update, stage) -> None:
-    from .emit import loop_over
-
     unit = e.unit
     updates = stable(e, form, 1, stage)
     b = destination(e, form, stage)
@@ -75,8 +74,6 @@ def update(e, form: nest.Update, stage) -> None:
 
 
 def scatter(e, form: nest.Scatter, stage) -> None:
-    from .emit import loop_over
-
     unit = e.unit
     updates = stable(e, form, 1, stage)
     where = [stable(e, form, k, stage) for k in range(2, len(form.inputs))]
@@ -87,7 +84,8 @@ def scatter(e, form: nest.Scatter, stage) -> None:
     if size(shape) and size(rest):
         with e.kernel(size(shape) * size(rest), "nest_scatter"), loop_over(unit.fn, shape) as k:
             at = tuple(
-                unit.bounded(unit.element(w, broadcast_index(w, k)), b.shape[d], d) for d, w in enumerate(where)
+                unit.bounded(unit.element(w, broadcast_index(w, k)), b.shape[d], d)
+                for d, w in enumerate(where)
             )
             with loop_over(unit.fn, rest) as r:
                 value = unit.element(updates, broadcast_index(updates, (*k, *r)))

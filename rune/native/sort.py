@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import math
+from .function import loop_over
 from .index import Idx
 from .source import Buffer
 
@@ -25,7 +26,6 @@ def _nan(fn, a):
 
 
 def argsort(e, x, out) -> None:
-    from .emit import loop_over
     from .library import scratch
 
     unit = e.unit

@@ -33,12 +33,16 @@ def cuts(sources, space) -> list[set]:
                     stack.append((x, at))
                 elif x.shape:
                     skip = len(s.shape) - len(x.shape)
-                    stack.append((x, [None if n == 1 else a for n, a in zip(x.shape, at[skip:], strict=True)]))
+                    stack.append(
+                        (x, [None if n == 1 else a for n, a in zip(x.shape, at[skip:], strict=True)])
+                    )
         elif isinstance(form, nest.Index):
             view = view_of(form)
             if view is not None:
                 k, start, steps = view
-                stack.append((inputs[k], [moved(at, start[e], [row[e] for row in steps]) for e in range(len(start))]))
+                stack.append(
+                    (inputs[k], [moved(at, start[e], [row[e] for row in steps]) for e in range(len(start))])
+                )
         elif isinstance(form, nest.Update):
             inner = []
             for a, lo, step, n in zip(at, form.starts, form.steps, inputs[1].shape, strict=True):

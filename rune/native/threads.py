@@ -204,7 +204,9 @@ def start() -> None:
             return
         run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code()[1])
         for k in range(count() - 1):
-            worker = threading.Thread(target=run, args=(ctypes.addressof(POOL),), name=f"rune-{k}", daemon=True)
+            worker = threading.Thread(
+                target=run, args=(ctypes.addressof(POOL),), name=f"rune-{k}", daemon=True
+            )
             worker.start()
             _started.append(worker)
 

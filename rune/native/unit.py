@@ -190,7 +190,9 @@ class Unit:
         out += self.functions
         out.append('attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }')
         out.append("attributes #1 = { nounwind willreturn memory(none) }")
-        out.append('attributes #2 = { noinline nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }')
+        out.append(
+            'attributes #2 = { noinline nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }'
+        )
         out += self.attributes.values()
         out.append("!0 = !{}")
         if self.plain:
@@ -239,7 +241,9 @@ class Unit:
             value = (parent.name_of if which == "re" else parent.imag_of)(v)
             p = parent.here(f"getelementptr i64, ptr {context}, i64 {k}", "p")
             parent.line(f"store {type} {value}, ptr {p.name}")
-            unpack.append(f"  %q{k} = getelementptr i64, ptr %context, i64 {k}\n  %x{k} = load {type}, ptr %q{k}")
+            unpack.append(
+                f"  %q{k} = getelementptr i64, ptr %context, i64 {k}\n  %x{k} = load {type}, ptr %q{k}"
+            )
             args.append(f"{type} %x{k}")
         args.append("i64 %chunk")
         self.functions.append(
