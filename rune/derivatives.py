@@ -286,7 +286,11 @@ def vjp(f, *primals, has_aux=False):
 
 
 def jvp(f, primals, tangents, *, has_aux=False):
-    name = "rune.jvp"
+    return pushed("rune.jvp", f, primals, tangents, has_aux)
+
+
+def pushed(name: str, f: Callable, primals: Any, tangents: Any, has_aux: bool) -> tuple:
+    """jvp under the name of the entry point that was called."""
     callable_(name, f)
     for what, x in (("primals", primals), ("tangents", tangents)):
         if not isinstance(x, (tuple, list)):
@@ -363,6 +367,16 @@ def split_rows(x: Any, types: list[Type]) -> list:
     return parts
 
 
+def differentiable(reverse: Reverse, types: list) -> None:
+    """Raise where a result has no derivative to be had."""
+    for path, x, t in zip(reverse.tree.paths(), reverse.primals, types, strict=True):
+        if t is None or not t.inexact:
+            where = f"{reverse.name}: {path}" if path else reverse.name
+            raise TypeError(
+                f"{where}: a result of {f'dtype {t.dtype}' if t else describe(x)} has no derivative"
+            )
+
+
 def jacobian_forward(name: str, f: Callable, argnums: Any) -> Callable:
     callable_(name, f)
     positions = positions_of(name, argnums)
@@ -372,6 +386,7 @@ def jacobian_forward(name: str, f: Callable, argnums: Any) -> Callable:
         reverse = Reverse(name, f, args, keywords, positions)
         types = reverse.parameters.types
         size, stacks = basis(types)
+        differentiable(reverse, [type_or_none(p) for p in reverse.primals])
         found = mapped(name, size, stacks, reverse.push)
         per_result = []
         for p, change_ in zip(reverse.primals, found, strict=True):
@@ -402,10 +417,7 @@ def jacrev(f, argnums=0):
     def jacobian_of(*args, **keywords):
         reverse = Reverse(name, f, args, keywords, positions)
         types = [type_or_none(p) for p in reverse.primals]
-        for path, t in zip(reverse.tree.paths(), types, strict=True):
-            if not t.inexact:
-                where = f"{name}: {path}" if path else name
-                raise TypeError(f"{where}: a result of dtype {t.dtype} has no derivative")
+        differentiable(reverse, types)
         size, stacks = basis(types)
         found = mapped(name, size, stacks, reverse.pull)
         rows = [split_rows(x, types) for x in found]
@@ -431,4 +443,4 @@ def hessian(f, argnums=0):
 
 def hvp(f):
     run = gradient("rune.hvp", f, 0, False)
-    return lambda x, v: jvp(lambda x: run(x)[1], (x,), (v,))[1]
+    return lambda x, v: pushed("rune.hvp", lambda x: run(x)[1], (x,), (v,), False)[1]

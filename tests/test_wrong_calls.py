@@ -18,7 +18,9 @@ def the_next_call_works():
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_what_is_no_function_is_refused(entry):
-    with pytest.raises(TypeError, match=rf"^rune\.{entry}: the first argument must be a function, got float64 \[3\]"):
+    with pytest.raises(
+        TypeError, match=rf"^rune\.{entry}: the first argument must be a function, got float64 \[3\]"
+    ):
         getattr(rune, entry)(x3)
 
 
@@ -57,9 +59,13 @@ def test_a_static_leaf_that_is_not_hashable_is_named():
 @pytest.mark.parametrize("wrap", [lambda f: f, rune.jit], ids=["eager", "compiled"])
 def test_a_carry_that_changes_is_refused(wrap):
     run = lambda step, init: wrap(lambda xs: rune.scan(step, init, xs))(x3)
-    with pytest.raises(ValueError, match=r"^rune\.scan: b: in the carry the step returned, not in the carry it received"):
+    with pytest.raises(
+        ValueError, match=r"^rune\.scan: b: in the carry the step returned, not in the carry it received"
+    ):
         run(lambda c, x: ({"a": c["a"], "b": x}, None), {"a": 0.0})
-    with pytest.raises(ValueError, match=r"^rune\.scan: dtype float64 in the carry the step returned, int64 in the carry"):
+    with pytest.raises(
+        ValueError, match=r"^rune\.scan: dtype float64 in the carry the step returned, int64 in the carry"
+    ):
         run(lambda c, x: (c + x, None), 0)
     with pytest.raises(TypeError, match=r"^rune\.scan: the step must return \(carry, output\)"):
         run(lambda c, x: c, 0.0)
@@ -75,12 +81,17 @@ def test_objectives_that_are_no_scalar_are_refused():
         (lambda x: (x[0], x[1]), "a structure of 2 leaves"), (lambda x: None, "a structure of 0 leaves"), (lambda x: 3, r"int64 \[\]"),
     ):  # fmt: skip
         for transformed in (rune.grad(f), rune.jit(rune.grad(f))):
-            with pytest.raises(TypeError, match=rf"^rune\.grad: the objective must return a real or complex scalar, got {got}"):
+            with pytest.raises(
+                TypeError,
+                match=rf"^rune\.grad: the objective must return a real or complex scalar, got {got}",
+            ):
                 transformed(x3)
 
 
 def test_argnums_are_checked():
-    with pytest.raises(ValueError, match=r"^rune\.grad: argnums names argument 2, and the function was called with 1"):
+    with pytest.raises(
+        ValueError, match=r"^rune\.grad: argnums names argument 2, and the function was called with 1"
+    ):
         rune.grad(lambda x: np.sum(x), argnums=2)(x3)
     with pytest.raises(TypeError, match=r"^rune\.grad: argnums must be an int or a tuple of ints, got 'x'"):
         rune.grad(lambda x: np.sum(x), argnums="x")
@@ -93,7 +104,9 @@ def test_argnums_are_checked():
 ])  # fmt: skip
 def test_a_read_of_what_is_not_known_raises(read, what):
     for transform, name in ((rune.jit(read), "jit"), (rune.vmap(read), "vmap")):
-        with pytest.raises(rune.TracedValueError, match=rf"^{what}: the value is traced by rune\.{name}") as error:
+        with pytest.raises(
+            rune.TracedValueError, match=rf"^{what}: the value is traced by rune\.{name}"
+        ) as error:
             transform(np.ones((2, 3)) if name == "vmap" else x3)
         assert len(str(error.value)) > 60
 
@@ -129,3 +142,21 @@ def test_traced_indices_out_of_range_raise_and_negative_ones_wrap():
         rune.grad(f)(table, np.int64(9))
     with pytest.raises(IndexError, match="out of bounds"):
         rune.vmap(f, in_axes=(None, 0))(table, np.array([1, 9]))
+
+
+@pytest.mark.parametrize("entry", ["jacfwd", "jacrev"])
+def test_results_without_a_derivative_are_refused(entry):
+    for f, what in (
+        (np.argmax, "dtype int64"),
+        (lambda x: {"s": "text", "y": x}, r"str 'text'"),
+        (lambda x: {"b": x > 0}, "dtype bool"),
+    ):
+        with pytest.raises(TypeError, match=rf"^rune\.{entry}: (\w+: )?a result of {what} has no derivative"):
+            getattr(rune, entry)(f)(x3)
+
+
+def test_hvp_names_itself():
+    with pytest.raises(ValueError, match=r"^rune\.hvp: 0: shape \[2\] in the tangent, \[3\] in the primal"):
+        rune.hvp(lambda x: np.sum(x**2))(x3, np.ones(2))
+    with pytest.raises(TypeError, match=r"^rune\.hvp: the objective must return a real or complex scalar"):
+        rune.hvp(lambda x: x)(x3, x3)
