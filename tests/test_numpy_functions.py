@@ -275,6 +275,11 @@ np.median(nan)
 np.quantile(m, 0.3)
 np.quantile(m, [0.1, 0.5], axis=1)
 np.quantile(s, 0.4, method="lower")
+np.quantile(k, 0.4, method="nearest")
+np.quantile(f, [0.1, 0.7])
+np.quantile(f, 0.7)
+np.percentile(f, 40, method="hazen")
+np.nanquantile(f, 0.25)
 np.quantile(s, 0.4, method="higher")
 np.quantile(s, 0.4, method="nearest")
 np.quantile(s, 0.4, method="midpoint")
@@ -931,3 +936,29 @@ def test_second_derivatives(case):
     np.testing.assert_allclose(rune.jvp(first, moved, directions)[1], want, **close)
     twice = along(rune.grad(first, argnums=every), directions)
     np.testing.assert_allclose(twice(*moved), want, **close)
+
+
+NARROW = {"f": np.float32, "c": np.complex64}
+
+
+@differentiable
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_single_precision_stays_single(case):
+    """Results, tangents and gradients of float32 have the dtypes that NumPy's results have."""
+    f, args = function(case)
+    args = [x.astype(NARROW.get(x.dtype.kind, x.dtype)) for x in args]
+    at = [k for k, x in enumerate(args) if x.dtype.kind in "fc"]
+
+    def floating(*moved):
+        full = list(args)
+        for k, x in zip(at, moved):
+            full[k] = x
+        return [y for y in parts(f(*full)) if getattr(y, "dtype", np.dtype(int)).kind in "fc"]
+
+    moved = tuple(args[k] for k in at)
+    want = [y.dtype for y in floating(*moved)]
+    ys, tangents = rune.jvp(floating, moved, moved)
+    assert [t.dtype for t in tangents] == [y.dtype for y in ys]
+    assert [y.dtype for y in ys] == want or "eig" in case or "roots" in case
+    _, pullback = rune.vjp(floating, *moved)
+    assert [g.dtype for g in pullback([np.ones_like(y) for y in ys])] == [x.dtype for x in moved]

@@ -134,7 +134,7 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     y = linspace(e.log10(e.mul(start, sign)), e.log10(e.mul(stop, sign)), num, endpoint, axis=0)
     out = e.mul(sign, e.pow(10.0, y))
     out = moveaxis(out, 0, axis) if axis != 0 else out
-    return out if dtype is None else cast(out, dtype)
+    return cast(out, np.result_type(dtype_of(out), float) if dtype is None else dtype)
 
 
 # What depends on the type alone

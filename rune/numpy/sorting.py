@@ -262,7 +262,7 @@ def take_along_axis(arr, indices, axis=-1):
 def choose(a, choices, out=None, mode="raise"):
     a = asarray(a)
     choices = (
-        promote(*map(asarray, choices))
+        promote(*map(operand, choices))
         if isinstance(choices, (list, tuple))
         else [
             movement.reshape(movement.part(choices, 0, k, k + 1), shape_of(choices)[1:])

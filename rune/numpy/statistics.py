@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rune.level import Value
-from rune.numpy.arguments import asarray, axes_of, dtype_of, inexact, shape_of
+from rune.numpy.arguments import asarray, axes_of, common, dtype_of, inexact, operand, shape_of
 from rune.numpy.products import matmul
 from rune.numpy.reductions import count, keep, mean, reduced
 from rune.numpy.register import function
@@ -66,9 +66,12 @@ def quantile_of(a: Any, q: Any, axis: Any, method: str, keepdims: Any, skip_nan:
     """Quantiles by interpolation between neighbours in sorted order; a NaN makes its row NaN."""
     if dtype_of(asarray(a)).kind in "bc":
         raise TypeError("a must be an array of real numbers")
-    a, shape, axes = sorted_last(inexact(asarray(a)), axis)
+    # An element of the array keeps its dtype; what is interpolated has the common one of array and q.
+    element = method in ELEMENTS
+    dtype = dtype_of(asarray(a)) if element else common(inexact(asarray(a)), q)
+    a, shape, axes = sorted_last(a, axis)
     q = asarray(q)
-    lead, n, dtype = shape_of(a)[:-1], shape_of(a)[-1], dtype_of(a)
+    lead, n = shape_of(a)[:-1], shape_of(a)[-1]
     missing = e.isnan(a)
     size = e.sub(n, reduce("sum", cast(missing, np.float64), (len(lead),))) if skip_nan else float(n)
     parts = []
@@ -80,14 +83,18 @@ def quantile_of(a: Any, q: Any, axis: Any, method: str, keepdims: Any, skip_nan:
         top = e.maximum(e.sub(size, 1.0), 0.0)
         first = cast(e.minimum(e.maximum(below, 0.0), top), np.int64)
         second = cast(e.minimum(e.maximum(e.add(below, 1.0), 0.0), top), np.int64)
-        low, high = pick(a, first), pick(a, second)
+        if element:
+            parts.append(pick(a, first))
+            continue
+        low, high = cast(pick(a, first), dtype), cast(pick(a, second), dtype)
         share = cast(share, dtype)
         # NumPy's lerp: exact at both ends.
         d = e.sub(high, low)
         upper = e.sub(high, e.mul(d, e.sub(1, share)))
         parts.append(e.select(e.ge(share, 0.5), upper, e.add(low, e.mul(d, share))))
     bad = reduce("all" if skip_nan else "any", missing, (len(lead),))
-    parts = [e.select(bad, cast(np.nan, dtype), part) for part in parts]
+    if dtype.kind == "f":
+        parts = [e.select(bad, cast(np.nan, dtype), part) for part in parts]
     parts = [keep(part, shape, axes, keepdims) for part in parts]
     if not shape_of(q):
         return parts[0]
@@ -95,6 +102,7 @@ def quantile_of(a: Any, q: Any, axis: Any, method: str, keepdims: Any, skip_nan:
     return movement.reshape(movement.concatenate(rows, 0), shape_of(q) + shape_of(parts[0]))
 
 
+ELEMENTS = {"lower", "higher", "nearest", "inverted_cdf", "closest_observation"}
 PLACES = {  # method -> (alpha, beta) of Hyndman and Fan (1996)
     "linear": (1, 1), "weibull": (0, 0), "hazen": (0.5, 0.5), "median_unbiased": (1 / 3, 1 / 3),
     "normal_unbiased": (3 / 8, 3 / 8), "interpolated_inverted_cdf": (0, 1),
@@ -139,14 +147,14 @@ def pick(a: Any, index: Any) -> Any:
 
 
 def check_q(q: Any, top: float) -> Any:
-    q = asarray(q)
-    if not isinstance(q, Value) and not (np.all(q >= 0) and np.all(q <= top)):
-        raise ValueError(
-            "Quantiles must be in the range [0, 1]"
-            if top == 1
-            else "Percentiles must be in the range [0, 100]"
-        )
-    return q if top == 1 else e.div(q, 100)
+    """q as a share of 1; a Python number stays weak."""
+    q = operand(q)
+    if not isinstance(q, Value) and not (np.all(np.greater_equal(q, 0)) and np.all(np.less_equal(q, top))):
+        allowed = "Quantiles must be in the range [0, 1]" if top == 1 else "Percentiles must be in the range [0, 100]"
+        raise ValueError(allowed)
+    if top == 1:
+        return q
+    return q / 100 if type(q) in (int, float) else e.div(q, 100)
 
 
 def quantiles(name: str, top: float, skip_nan: bool) -> None:

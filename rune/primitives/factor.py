@@ -70,6 +70,10 @@ def column(v: Any) -> Any:
     return movement.reshape(v, (*type_of(v).shape, 1))
 
 
+def eye(n: int, like: Any) -> np.ndarray:
+    return np.eye(n, dtype=real(type_of(like).dtype))
+
+
 def gaps(w: Any) -> Any:
     """1 / (w_j - w_i), 0 where they are equal (on the diagonal, and for repeated ones)."""
     difference = e.sub(row(w), column(w))
@@ -145,7 +149,7 @@ class Svd(Factorisation):
         safe = e.select(e.eq(s, 0), 1.0, s)
         if complex_:
             # The phase of a pair of vectors is shared; it is given to u.
-            turn_u = e.add(turn_u, e.mul(np.eye(min(m, n)), e.div(e.sub(p, H(p)), e.mul(2.0, row(safe)))))
+            turn_u = e.add(turn_u, e.mul(eye(min(m, n), a), e.div(e.sub(p, H(p)), e.mul(2.0, row(safe)))))
         du, dv = matmul(u, turn_u), matmul(v, turn_v)
         if m > n:
             away = matmul(da, v)
@@ -183,7 +187,7 @@ class Qr(Factorisation):
         low = e.mul(y, np.tril(np.ones((n, n)), -1).astype(real(type_of(a).dtype)))
         turn = e.sub(low, H(low))
         if type_of(a).dtype.kind == "c":
-            turn = e.add(turn, e.mul(np.eye(n), e.complex(0.0, e.imag(y))))
+            turn = e.add(turn, e.mul(eye(n, a), e.complex(0.0, e.imag(y))))
         dq = e.add(matmul(q, e.sub(turn, y)), x)
         return [q, r], [dq, matmul(e.sub(y, turn), r)]
 
@@ -241,9 +245,9 @@ class Pinv(Factorisation):
         m, n = type_of(a).shape[-2:]
         dp = e.neg(matmul(p, matmul(da, p)))
         dah = H(da)
-        left = e.sub(np.eye(m), matmul(a, p))
+        left = e.sub(eye(m, a), matmul(a, p))
         dp = e.add(dp, matmul(p, matmul(H(p), matmul(dah, left))))
-        right = e.sub(np.eye(n), matmul(p, a))
+        right = e.sub(eye(n, a), matmul(p, a))
         return [p], [e.add(dp, matmul(right, matmul(dah, matmul(H(p), p))))]
 
 
