@@ -353,13 +353,22 @@ def test_a_carry_that_some_steps_write(n):
 # random blocks --------------------------------------------------------------------------------
 
 
+KINDS = "svmiw"  # scalar, vector, matrix, integer, five rows
+
+
 class Random:
     """A block at random: branches, loops of every kind and checks, in one another."""
 
     def __init__(self, r, n):
         self.r, self.n = r, n
         self.sites = 0
-        self.kinds = {"s": ((), "f8"), "v": ((n,), "f8"), "m": ((n, 3), "f8"), "i": ((), "i8")}
+        self.kinds = {
+            "s": ((), "f8"),
+            "v": ((n,), "f8"),
+            "m": ((n, 3), "f8"),
+            "i": ((), "i8"),
+            "w": ((5, n), "f8"),
+        }
 
     def pick(self, b, kind):
         shape, dtype = self.kinds[kind]
@@ -370,7 +379,7 @@ class Random:
         """A block with inputs and outputs of the kinds."""
         b = Builder(*(self.kinds[k] for k in kinds))
         b.pool = list(b.inputs)
-        for kind in "svmi":
+        for kind in KINDS:
             if kind not in kinds:
                 shape, dtype = self.kinds[kind]
                 value = np.dtype(dtype).type(self.r.integers(0, 3))
@@ -383,12 +392,13 @@ class Random:
         r, n = self.r, self.n
         kind = r.integers(14 if depth else 9)
         if kind == 0:
-            b.pool.append(b.op(["sin", "neg"][r.integers(2)], self.pick(b, "svm"[r.integers(3)])))
+            b.pool.append(b.op(["sin", "neg"][r.integers(2)], self.pick(b, "svmw"[r.integers(4)])))
         elif kind == 1:
             k = "svm"[r.integers(3)]
             b.pool.append(b.op(["add", "mul", "maximum"][r.integers(3)], self.pick(b, k), self.pick(b, k)))
         elif kind == 2:
             b.pool.append(b.reduce(b.op("sin", self.pick(b, "v")), (0,), ["sum", "max"][r.integers(2)]))
+            b.pool.append(b.reduce(self.pick(b, "w"), (0,), ["sum", "max"][r.integers(2)]))
         elif kind == 3:
             b.pool.append(b.reduce(self.pick(b, "m"), (1,)))
         elif kind == 4:
@@ -407,27 +417,35 @@ class Random:
         elif kind == 6:
             b.pool.append(b.op("add", self.pick(b, "i"), np.int64(r.integers(1, 3))))
         elif kind == 7:
-            x = self.pick(b, "svm"[r.integers(3)])
+            x = self.pick(b, "svmw"[r.integers(4)])
             self.sites += 1
             ok = b.op("lt", x, float(r.choice([0.3, 1.2, 2.0, 5.0, 1e3, 1e3])), dtype="?")
             b.check(ok, failing(self.sites))
         elif kind == 8:
             x = self.pick(b, "v")
-            u = b.slice(self.pick(b, "v"), 0, 1)
-            b.pool.append(b.update(x, u, (int(r.integers(n)),), op=["set", "add"][r.integers(2)]))
+            if r.integers(2):
+                u = b.slice(self.pick(b, "v"), 0, 1)
+                b.pool.append(b.update(x, u, (int(r.integers(n)),), op=["set", "add"][r.integers(2)]))
+            else:
+                u = b.broadcast(b.op("sin", x), (1, n), (1,))
+                x = self.pick(b, "w")
+                b.pool.append(b.update(x, u, (int(r.integers(5)), 0), op=["set", "add"][r.integers(2)]))
         elif kind in (9, 10):
-            kinds = [*"svmi"[: r.integers(1, 5)], *r.choice(list("svmi"), 2)]
-            outs = r.choice(list("svmi"), r.integers(0, 4))
+            kinds = [*KINDS[: r.integers(1, 6)], *r.choice(list(KINDS), 2)]
+            outs = r.choice(list(KINDS), r.integers(0, 4))
             blocks = [self.block(kinds, outs, depth - 1) for _ in range(r.integers(1, 4))]
             index = b.op("mod", self.pick(b, "i"), np.int64(len(blocks)))
             b.pool += b.branch(index, [self.pick(b, k) for k in kinds], *blocks)
         else:
-            carries = list(r.choice(list("svmi"), r.integers(0, 4)))
-            captures = list(r.choice(list("svmi"), r.integers(0, 3)))
+            carries = list(r.choice(list(KINDS), r.integers(0, 4)))
+            captures = list(r.choice(list(KINDS), r.integers(0, 3)))
             rows = int(r.integers(2))
             length = int(r.choice([0, 1, 2, 5]))
             stacks = list(r.choice(list("svi"), r.integers(0, 3)))
-            step = self.block([*carries, *(["i"] if rows else []), *captures], [*carries, *stacks], depth - 1)
+            more = int(r.integers(2))
+            step = self.block(
+                [*carries, *("i" * rows), *("v" * more), *captures], [*carries, *stacks], depth - 1
+            )
             until = None
             if r.integers(2):
                 test = self.block([*carries, *captures], ["s"], 0)
@@ -443,9 +461,10 @@ class Random:
             given = []
             if rows:
                 i = self.pick(b, "i")
-                given = [
-                    b.index((length,), lambda read, j, i=i: read(0, ()), i),
-                ]
+                given = [b.index((length,), lambda read, j, i=i: read(0, ()), i)]
+            if more:
+                w = self.pick(b, "w")
+                given.append(w if length == 5 else b.slice(w, 0, length))
             outs = b.loop(
                 step, [self.pick(b, k) for k in carries], given, [self.pick(b, k) for k in captures], length,
                 bool(r.integers(2)), 0, count, until,
@@ -464,10 +483,9 @@ class Random:
 def random_case(seed):
     r = np.random.default_rng(seed)
     n = int(r.choice([2, 3, 5, 30, 80]))
-    block = Random(r, n).block("svmi", "svmi", 3)
-    arrays = [np.array(r.uniform(0.2, 0.9, v.type.shape)) for v in block.inputs[:3]] + integers(
-        r.integers(0, 4)
-    )
+    block = Random(r, n).block(KINDS, KINDS, 3)
+    arrays = [np.array(r.uniform(0.2, 0.9, v.type.shape)) for v in block.inputs]
+    arrays[KINDS.index("i")] = np.array(r.integers(0, 4))
     return block, arrays
 
 
@@ -475,6 +493,55 @@ def random_case(seed):
 def test_random_blocks(seed):
     block, arrays = random_case(seed)
     check(block, arrays, rtol=1e-9)
+
+
+def writing(r, n, depth):
+    """A block (array, integer, number) -> the same: a chain of writes, with reads of old and new arrays."""
+    b = Builder(((n,),), ((), "i8"), ((),))
+    arrays, k, s = [b.inputs[0]], b.inputs[1], b.inputs[2]
+    for _ in range(r.integers(1, 5)):
+        old = arrays[-1] if r.integers(6) else arrays[r.integers(len(arrays))]
+        kind = r.integers(8 if depth else 4)
+        if kind == 0:
+            s = b.op("sin", b.op("add", s, b.item(old, int(r.integers(n)))))
+        elif kind == 1:
+            at = b.index((1,), lambda read, i: read(0, ()), b.op("mod", k, np.int64(n)))
+            value = b.op("add", b.broadcast(s, (1,), ()), b.gather(arrays[r.integers(len(arrays))], at))
+            arrays.append(b.scatter(old, value, at, op=["set", "add"][r.integers(2)]))
+            s = b.op("sin", b.op("add", s, b.item(b.gather(arrays[-1], at), 0)))
+        elif kind == 2:
+            at = int(r.integers(n))
+            value = b.op("cos", b.broadcast(s, (1,), ()))
+            arrays.append(b.update(old, value, (at,), op=["set", "add"][r.integers(2)]))
+        elif kind == 3:
+            k = b.op("add", k, np.int64(r.integers(1, 4)))
+            total = b.reduce(b.op("mul", old, arrays[r.integers(len(arrays))]), (0,))
+            s = b.op("sin", b.op("mul", total, 1e-3))
+        elif kind < 6:
+            blocks = [writing(r, n, depth - 1) for _ in range(r.integers(1, 4))]
+            index = b.op("mod", k, np.int64(len(blocks)))
+            array, k, s = b.branch(index, [old, k, s], *blocks)
+            arrays.append(array)
+        else:
+            step = writing(r, n, depth - 1)
+            until = None
+            if r.integers(2):
+                test = Builder(((n,),), ((), "i8"), ((),))
+                x = test.item(test.inputs[0], int(r.integers(n)))
+                until = test.block(test.op("gt", test.op("add", x, test.inputs[2]), 1.5, dtype="?"))
+            count = b.op("mod", k, np.int64(4)) if r.integers(2) else None
+            outs = b.loop(step, [old, k, s], [], [], 3, bool(r.integers(2)), 0, count, until)
+            array, k, s = outs[:3]
+            arrays.append(array)
+    return b.block(arrays[-1] if r.integers(5) else arrays[r.integers(len(arrays))], k, s)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_writes(seed):
+    r = np.random.default_rng(seed)
+    n = int(r.choice([3, 20, 40, 300]))
+    block = writing(r, n, 3)
+    check(block, [r.uniform(0.1, 0.9, n), np.array(r.integers(0, 9)), np.array(0.5)], rtol=1e-9)
 
 
 def test_eight_threads():

@@ -10,14 +10,15 @@ not take: they are set to zero after it.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 
 from . import math, nest
 from .function import LLVM, loop_over
 from .index import Idx, Value
-from .plan import fused_update
-from .rewrite import simplified, written
+from .inplace import same_place, start, taken_over
+from .rewrite import simplified
 from .source import Buffer, Row, Small
 
 
@@ -26,12 +27,15 @@ def loop(e, form: nest.Loop, stage) -> None:
     step, length = form.step, form.length
     outs = list(form.outs)
     carried, stacked = outs[: form.carries], outs[form.carries : len(step.outputs)]
-    targets = [e.storage(v) if e.plan.used(v) else None for v in outs]
+    taken = [None if e.loop_limit(v) else taken_over(e, form, v, stage) for v in carried]
+    targets = [
+        e.storage(v) if b is None and e.plan.used(v) else b for v, b in itertools.zip_longest(outs, taken)
+    ]
     if unit.fn.name.startswith("loop") or e.in_loop:
-        emit(e, form, targets)
+        emit(e, form, taken, targets)
     else:
         with unit.function(unit.kernel_name("loop")):
-            emit(e, form, targets)
+            emit(e, form, taken, targets)
     for v, t in zip(outs, targets, strict=True):
         if t is not None:
             e.sources[v] = t
@@ -40,14 +44,14 @@ def loop(e, form: nest.Loop, stage) -> None:
     unit.report.loop(length, sum(kept), places, form.reverse, form.counted or form.until is not None)
 
 
-def emit(e, form, targets) -> None:
+def emit(e, form, taken_over, targets) -> None:
     unit, fn = e.unit, e.unit.fn
     form = dataclasses.replace(form, step=simplified(form.step))
     step, n, length = form.step, form.carries, form.length
     stacks = targets[n : len(step.outputs)]
-    carries = [Carry(e, step, k) for k in range(n)]
-    for c, x in zip(carries, form.inputs, strict=False):
-        c.start(e, e.source(x))
+    carries = [Carry(e, form, k) for k in range(n)]
+    for c, x, own, target in zip(carries, form.inputs, taken_over, targets, strict=False):
+        c.start(e, e.source(x), own, target)
     if form.counted or form.until is not None:
         taken = some_steps(e, form, carries, stacks)
     else:
@@ -57,7 +61,7 @@ def emit(e, form, targets) -> None:
                 r = (length - 1) - t if form.reverse else t
                 one_step(e, form, carries, stacks, r, lambda stop: None)
     for c, target in zip(carries, targets, strict=False):
-        if target is not None:
+        if target is not None and not c.ends_in(target):
             e.fill(target, c.final(unit))
         c.done(e)
     if form.until is not None and targets[-1] is not None:
@@ -149,15 +153,17 @@ def row(s, r, shape):
 class Carry:
     """Where one carried value lives between steps."""
 
-    def __init__(self, e, step, k):
-        v = step.inputs[k]
+    def __init__(self, e, form, k):
+        v = form.step.inputs[k]
         self.kind, self.shape = math.kind_of(v.type.dtype), v.type.shape
         self.small = e.loop_limit(v)
-        self.in_place = not self.small and updates_in_place(step, k)
+        self.in_place = not self.small and start(form.step, k) == k
+        self.steps = None if form.counted or form.until is not None else form.length
         self.target = None
         self.places: list = []
 
-    def start(self, e, init) -> None:
+    def start(self, e, init, own: Buffer | None, target: Buffer | None) -> None:
+        """Puts the first value where the loop will have it: in storage of its own, or the result's."""
         unit, fn = e.unit, e.unit.fn
         if self.small:
             count = 1
@@ -172,14 +178,24 @@ class Carry:
             for cell, v in zip(self.cells, values, strict=True):
                 cell.store_flat(unit, 0, math.cast(fn, v, self.kind))
             return
-        buffers = [e.in_workspace(self.kind, self.shape) for _ in range(1 if self.in_place else 2)]
-        self.places = [b.place for b in buffers]
+        buffers: list = [own] if self.in_place else [None, None]
+        if own is None and target is not None and target.contiguous:
+            if self.in_place:
+                buffers[0] = target
+            elif self.steps is not None:
+                buffers[self.steps % 2] = target
+        for k, b in enumerate(buffers):
+            if b is None:
+                buffers[k] = e.in_workspace(self.kind, self.shape)
+                self.places.append(buffers[k].place)
         self.buffers = buffers
-        e.fill(buffers[0], init)
+        if own is None:
+            e.fill(buffers[0], init)
         if not self.in_place:
             self.slots = [fn.alloca("p", 1), fn.alloca("p", 1)]
             for slot, b in zip(self.slots, buffers, strict=True):
-                fn.line(f"store ptr {fn.name_of(b.base)}, ptr {slot.name}")
+                at, _ = b.address(unit, (0,) * len(self.shape))
+                fn.line(f"store ptr {fn.name_of(at)}, ptr {slot.name}")
 
     def read(self, unit, depth):
         """The source of the carry in a step."""
@@ -188,8 +204,7 @@ class Carry:
             values = [c.load(unit, c.base, None) for c in self.cells]
             return Small(self.shape, self.kind, values, depth)
         if self.in_place:
-            b = self.buffers[0]
-            return Buffer(b.base, self.kind, self.shape, depth=depth)
+            return self.here(unit)
         self.now, self.next = (fn.here(f"load {LLVM['p']}, ptr {slot.name}", "p") for slot in self.slots)
         self.target = Buffer(self.next, self.kind, self.shape, depth=depth)
         return Buffer(self.now, self.kind, self.shape, depth=depth)
@@ -209,8 +224,19 @@ class Carry:
         elif not self.in_place:
             fn.line(f"store ptr {self.next.name}, ptr {self.slots[0].name}")
             fn.line(f"store ptr {self.now.name}, ptr {self.slots[1].name}")
-        elif not (isinstance(result, Buffer) and result.base is self.buffers[0].base):
-            e.fill(Buffer(self.buffers[0].base, self.kind, self.shape, depth=len(fn.scopes) - 1), result)
+        elif not same_place(result, self.buffers[0]):
+            e.fill(self.here(unit), result)
+
+    def here(self, unit) -> Buffer:
+        """The one buffer of a carry that is updated in place, as a source of its own in this scope."""
+        b = copy.copy(self.buffers[0])
+        b.owner, b.depth = unit.fn, len(unit.fn.scopes) - 1
+        return b
+
+    def ends_in(self, target) -> bool:
+        """Whether the last value stands in the result already."""
+        at = None if self.small else 0 if self.in_place else self.steps and self.steps % 2
+        return at is not None and self.buffers[at] is target
 
     def final(self, unit):
         fn = unit.fn
@@ -228,26 +254,3 @@ class Carry:
 
 def indices(shape):
     return itertools.product(*map(range, shape))
-
-
-def updates_in_place(step, k) -> bool:
-    """Whether the carry-out is a chain of updates of the carry-in that nothing else reads late."""
-    carry, out = step.inputs[k], step.outputs[k]
-    if sum(v is out for v in step.outputs) > 1 or any(v is carry for v in step.outputs):
-        return False
-    defined = {v: f for f in step.forms for v in f.outs}
-    chain = []
-    x = out
-    while x is not carry:
-        f = defined.get(x)
-        if f is None or written(f) is None or (isinstance(f, nest.Update) and fused_update(f)):
-            return False
-        chain.append((x, f))
-        x = f.inputs[written(f)]
-    position = {id(f): i for i, f in enumerate(step.forms)}
-    for _, f in chain:
-        old = f.inputs[written(f)]
-        for g in step.forms:
-            if g is not f and any(y is old for y in g.inputs) and position[id(g)] > position[id(f)]:
-                return False
-    return bool(chain)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-
 from rune.program import Literal
 
 from . import math, nest
 from .function import loop_over
+from .inplace import taken_over
 from .plan import size
 from .rewrite import written
 from .source import Buffer, Source, broadcast_index
@@ -15,25 +14,12 @@ from .source import Buffer, Source, broadcast_index
 
 def destination(e, form, stage) -> Buffer:
     """The array to write into: the target's own storage, or a copy of it."""
-    base = written(form)
-    target = form.inputs[base]
     v = form.outs[0]
-    s = e.source(target)
-    if (
-        target in stage.last
-        and target in e.mutable
-        and isinstance(s, Buffer)
-        and s.contiguous
-        and v not in e.home
-        and not any(e.plan.reaches(x, target) for k, x in enumerate(form.inputs) if k != base)
-    ):
-        e.mutable.discard(target)
-        e.mutable.add(v)
-        if target in e.owned:
-            e.owned[v] = e.owned.pop(target)
-        return copy.copy(s)  # another source: elements that were read before the write are not its own
-    b = e.storage(v)
-    e.fill(b, s)
+    b = taken_over(e, form, v, stage)
+    if b is None:
+        s = e.source(form.inputs[written(form)])
+        b = e.storage(v)
+        e.fill(b, s)
     return b
 
 

@@ -200,7 +200,7 @@ class Buffer(Source):
         b = Buffer(
             self.base, self.kind, shape, self.strides[1:], self.offset + r * self.strides[0], self.depth
         )
-        b.where, b.maybe_product = self.where, self.maybe_product
+        b.where, b.maybe_product, b.owner = self.where, self.maybe_product, self.owner
         return b
 
     @property
@@ -267,6 +267,6 @@ def strided(unit, s: Source) -> Buffer | None:
             offset = offset + i * stride
         strides = tuple(sum(c * x for c, x in zip(row, inner.strides, strict=True)) for row in steps)
         b = Buffer(inner.base, inner.kind, s.shape, strides, offset, inner.depth)
-        b.where, b.maybe_product = inner.where, inner.maybe_product
+        b.where, b.maybe_product, b.owner = inner.where, inner.maybe_product, inner.owner
         return b
     return None
