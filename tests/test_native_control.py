@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from test_native_forms import Builder, Failed, check, failing, random_array, run
+from test_native_forms import Builder, Failed, check, compiled, failing, random_array, run
 
 from rune import native
 from rune.program import Literal
@@ -93,19 +93,23 @@ def test_a_loop_of_no_rows():
         check(b.block(*b.loop(block, b.inputs, [], [], n, until=stop)))
 
 
-def test_a_stack_that_is_only_counted():
-    """The backward half of a loop that stops: it reads as many rows as were taken."""
+@pytest.mark.parametrize("read", [False, True])
+def test_a_stack_that_is_only_counted(read):
+    """The backward half of a loop that stops: it reads as many rows as were taken, and no others are made."""
     block = growing(6, False, counted=False)
     b = Builder(*((v.type.shape, v.type.dtype) for v in block.inputs))
     x, rows, w, top = b.inputs
     f = block.forms[0]
     last, _, sums, kept, taken = b.loop(f.step, [x, Literal(np.int64(0))], [rows], [w, top], 6, until=f.until)
+    before = b.concatenate([b.broadcast(x, (1, 6), (1,)), b.slice(b.op("exp", kept), 0, 5)], 0)
     back = Builder(((6,),), ((6,),), ((),))
     c = back.op("add", back.op("mul", back.inputs[0], 0.5), back.op("mul", back.inputs[1], back.inputs[2]))
-    (g,) = b.loop(back.block(c), [last], [kept, sums], [], 6, reverse=True, count=taken)
+    (g,) = b.loop(back.block(c), [last], [before, sums], [], 6, reverse=True, count=taken)
+    block = b.block(g, taken, *([b.reduce(kept, (0,)), b.reduce(sums, (0,))] if read else []))
     arrays = [random_array(v.type) for v in b.inputs[:3]]
-    for limit in (-1.0, 3.0, 1e9):
-        check(b.block(g, taken), [*arrays, np.array(limit)])
+    for limit in (1e9, -1.0, 3.0):
+        check(block, [*arrays, np.array(limit)])
+    assert ("memset" in compiled(block, "C").llvm) == read
 
 
 # branches -------------------------------------------------------------------------------------
@@ -245,6 +249,35 @@ def test_what_is_not_read_fails():
     )
     check(b.block(z), [rng.random(30), np.arange(20)])
     check(b.block(z), [rng.random(30), np.arange(20) + 11])
+
+
+def test_what_is_read_in_part_fails():
+    b = Builder(((30,),), ((20,), "i8"))
+    x, k = b.inputs
+    y = b.op("mul", b.gather(x, k), 2.0)
+    block = b.block(b.slice(y, 0, 10))
+    other = Builder(((30,),), ((20,), "i8"))
+    x, k = other.inputs
+    covered = other.block(other.op("sin", other.update(other.gather(x, k), other.slice(x, 0, 18), (2,))))
+    for last in (29, 30):
+        check(block, [rng.random(30), np.append(np.arange(19), last)])
+        check(covered, [rng.random(30), np.append(np.arange(19), last)])
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_an_index_that_depends_on_no_step_fails_in_order(first):
+    step = Builder(((20,),), ((),), ((1,), "i8"))
+    x, row, k = step.inputs
+    if first:
+        y = step.item(step.gather(x, k), 0)
+    step.check(step.op("lt", row, 1.0, dtype="?"), failing())
+    if not first:
+        y = step.item(step.gather(x, k), 0)
+    b = Builder(((20,),), ((5,),), ((1,), "i8"))
+    block = b.block(*b.loop(step.block(x, step.op("add", y, row)), [b.inputs[0]], [b.inputs[1]], [b.inputs[2]], 5))
+    for k in (3, 20):
+        for rows in ([0, 0, 0, 0, 0], [2, 0, 0, 0, 0], [0, 0, 3, 0, 0]):
+            check(block, [rng.random(20), np.array(rows, float), np.array([k])])
 
 
 @pytest.mark.parametrize("n", [3, 70])

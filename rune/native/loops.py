@@ -20,6 +20,7 @@ from .index import Idx, Value
 from .inplace import same_place, start, taken_over
 from .rewrite import simplified
 from .source import Buffer, Row, Small
+from .view import view_of
 
 
 def loop(e, form: nest.Loop, stage) -> None:
@@ -83,8 +84,8 @@ def some_steps(e, form, carries, stacks) -> Value:
     if form.reverse:
         last = math.I(fn, "add", last, math.constant(1, "i8"))
         taken = math.I(fn, "sub", count, last)
-    for stack in stacks:
-        if stack is None:
+    for stack, v in zip(stacks, form.outs[form.carries :], strict=False):
+        if stack is None or (form.until is not None and not form.reverse and rest_unread(e.plan, v, form.outs[-1])):
             continue
         clear(unit, stack, count if form.reverse else taken, math.constant(form.length, "i8"))
         if form.reverse and form.until is not None:
@@ -97,6 +98,37 @@ def bounded(fn, v: Value, most: int) -> Value:
     zero, most = math.constant(0, "i8"), math.constant(most, "i8")
     v = math.select(fn, math.cmp(fn, "slt", v, zero), zero, v)
     return math.select(fn, math.cmp(fn, "sgt", v, most), most, v)
+
+
+def rest_unread(plan, v, taken) -> bool:
+    """Whether only loops that are counted by `taken` read a stack of rows, as rows: none beyond that count.
+
+    What stands between may move rows up, as in the stack of the carries before each step.
+    """
+    if any(v is x for x in plan.block.outputs):
+        return False
+    for f in plan.forms:
+        for k, x in enumerate(f.inputs):
+            if x is not v:
+                continue
+            if isinstance(f, nest.Loop):
+                if not (f.counted and f.inputs[-1] is taken and f.carries <= k < f.carries + f.rows):
+                    return False
+            elif not (moves_rows_up(f, k) and rest_unread(plan, f.outs[0], taken)):
+                return False
+    return True
+
+
+def moves_rows_up(f, k: int) -> bool:
+    """Whether row r of a form's result depends on rows up to r of its input k only."""
+    if isinstance(f, nest.Elementwise):
+        return f.inputs[k].type.shape[:1] == f.outs[0].type.shape[:1] and len(f.outs[0].type.shape) == len(f.inputs[k].type.shape)
+    if isinstance(f, nest.Concatenate):
+        return f.axis == 0
+    if not isinstance(f, nest.Index) or (view := view_of(f)) is None:
+        return False
+    _, first, steps = view
+    return first[0] == 0 and bool(steps) and steps[0][0] in (0, 1) and not any(s[0] for s in steps[1:])
 
 
 def clear(unit, stack: Buffer, start: Value, stop: Value) -> None:
@@ -137,7 +169,11 @@ def one_step(e, form, carries, stacks, r, leave) -> None:
     sources = dict(zip(step.inputs, [*known, *rows, *captures], strict=True))
     inner = Emission(unit, step, sources, [c.target for c in carries] + targets, True)
     inner.mutable.update(v for c, v in zip(carries, step.inputs, strict=False) if c.in_place)
+    floor = fn.floor
+    if inner.plan.stops:
+        fn.floor = depth
     results = inner.run()
+    fn.floor = floor
     values = [c.value(unit, s) for c, s in zip(carries, results, strict=False)]
     for c, v, s in zip(carries, values, results, strict=False):
         c.write(inner, v, s)

@@ -87,6 +87,7 @@ class Plan:
             self.limit = SMALL
         self.form_of: dict[Var, Any] = {}
         self.forms = self.tested(self.live(block))
+        self.stops = any(stops(f) or (isinstance(f, nest.Library) and has_effect(f)) for f in self.forms)
         for f in self.forms:
             for v in f.outs:
                 self.form_of[v] = f
@@ -170,8 +171,8 @@ class Plan:
     def failing_early(self) -> set:
         """What must be computed where it stands, because it may fail and its reader comes too late, or never.
 
-        A failure that stops the call comes after those before it; a branch and a loop may not read what
-        they are given.
+        A failure that stops the call comes after those before it.  A branch and a loop may not read what they
+        are given, and a slice or an update reads a part.
         """
         found: set = set()
         fragile: set = set()  # what fails where it is computed on the spot
@@ -181,9 +182,9 @@ class Plan:
             if stops(f) or isinstance(f, nest.Library):
                 found.update(indices)
                 indices = []
-            if isinstance(f, (nest.Loop, nest.Branch)):
+            if isinstance(f, (nest.Loop, nest.Branch)) or reads_part(f):
                 found.update(reads)
-            elif isinstance(f, nest.Index) and not f.view:
+            if isinstance(f, nest.Index) and not f.view:
                 indices.append(f.outs[0])
                 fragile.add(f.outs[0])
                 if not self.used(f.outs[0]):
@@ -464,6 +465,13 @@ def inner_blocks(f) -> list:
     if isinstance(f, nest.Loop):
         return [f.step] if f.until is None else [f.step, f.until]
     return list(f.blocks) if isinstance(f, nest.Branch) else []
+
+
+def reads_part(f) -> bool:
+    """Whether a form may leave elements of an input unread."""
+    if isinstance(f, nest.Index):
+        return any(size(x.type.shape) > size(f.outs[0].type.shape) for x in f.inputs)
+    return isinstance(f, nest.Update)
 
 
 def stops(f) -> bool:

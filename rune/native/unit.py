@@ -312,12 +312,13 @@ class Unit:
             wrapped = math.select(fn, negative, plus, wide)
         inside = math.cmp(fn, "ult", wrapped, math.num(size, wide))
         safe = math.select(fn, inside, wrapped, math.num(0, wide))
-        with fn.upto(fn.depth_of(inside)):
+        depth = max(fn.depth_of(inside), fn.floor)
+        with fn.upto(depth):
             self.fail(math.not_(fn, inside), INDEX, wide, size, axis)
         index = Idx(((fn.atom(safe, 0, max(size - 1, 0)), 1),), 0)
         if safe.fn is None:
             index = 0
-        fn.place(fn.depth_of(safe)).memo[key] = index
+        fn.place(depth).memo[key] = index
         return index
 
     def fail(self, condition: Value, code: int, value: Value | None = None, size=0, axis=0) -> None:
