@@ -188,7 +188,9 @@ class Applied:
         self.map = result[1]
         found, self.tree = array_leaves(name, result[0])
         self.results = raws(found)
-        self.result_types = [type_of(x).strong() for x in self.results]
+        kinds = [type_or_none(x) for x in self.results]
+        self.result_types = [t and t.strong() for t in kinds]
+        self.changing = [t is not None and t.inexact for t in kinds]
 
     def tangents(self, moving: list) -> list:
         """Tangents of the results by the user's map."""
@@ -201,7 +203,10 @@ class Applied:
     def cotangents(self, cts: list) -> list:
         """Cotangents of the arguments by the user's pullback."""
         given = iter(cts)
-        full = [next(given) if t.inexact else zeros(t) for t in self.result_types]
+        full = [
+            next(given) if changes else x if t is None else zeros(t)
+            for x, t, changes in zip(self.results, self.result_types, self.changing, strict=True)
+        ]
         result = self.map(self.tree.build([box(x) for x in full]))
         found, tree = flatten((result,) if self.single else result)
         self.same(tree, self.args, "pullback", "arguments")
@@ -260,11 +265,15 @@ class Kind:
         run = Applied(self.name, rule, tree, [p for p, _ in pairs])
         moving = [(p, t) for (p, t), m in zip(pairs, run.moving, strict=True) if m]
         if all(t is None for _, t in moving):
-            given = iter([None] * len(run.results))
+            given = iter([None] * sum(run.changing))
         else:
             given = iter(self.at_once(run, [zeros(type_of(p)) if t is None else t for p, t in moving]))
-        changes = [next(given) if t.inexact else None for t in run.result_types]
-        return run.tree.build([box(level.dual(p, t)) for p, t in zip(run.results, changes, strict=True)])
+        return run.tree.build(
+            [
+                box(level.dual(x, next(given))) if changes else box(x)
+                for x, changes in zip(run.results, run.changing, strict=True)
+            ]
+        )
 
     def staged(self, rule: Callable, tree: Tree, leaves: list) -> Any:
         """The rule traced: (results, residuals) as one program, its map or pullback as another."""
@@ -277,14 +286,17 @@ class Kind:
                 tree,
                 [level.input(type_of(x)) if d else x for x, d in zip(leaves, dynamic, strict=True)],
             )
-            results = [level.lift(x) for x in run.results]
+            results = [level.lift(x) for x, t in zip(run.results, run.result_types, strict=True) if t]
             with opened(inner):
                 second = self.traced(inner, run)
             first = level.close([*results, *inner.captures], self.name)
         args = [x for x, d in zip(leaves, dynamic, strict=True) if d]
         params = {"program": first, "rule": second, "results": len(results)}
         outs = bind(self.primitive, [*args, *level.captures], params)
-        return run.tree.build([box(x) for x in outs[: len(results)]])
+        given = iter(outs)
+        return run.tree.build(
+            [box(next(given)) if t else x for x, t in zip(run.results, run.result_types, strict=True)]
+        )
 
 
 def highest(leaves: list) -> Level | None:
@@ -300,12 +312,12 @@ def traced_map(level: Trace, run: Applied) -> Any:
 
 
 def traced_pullback(level: Trace, run: Applied) -> Any:
-    cts = [level.input(t) for t in run.result_types if t.inexact]
+    cts = [level.input(t) for t, changes in zip(run.result_types, run.changing, strict=True) if changes]
     return level.close(run.cotangents(cts), f"{run.name}.pullback")
 
 
 def pull_at_once(run: Applied, moving: list) -> list:
-    types = tuple(t for t in run.result_types if t.inexact)
+    types = tuple(t for t, changes in zip(run.result_types, run.changing, strict=True) if changes)
     return pulled_back(moving, [], types, pull=run.cotangents)
 
 

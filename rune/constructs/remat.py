@@ -2,6 +2,8 @@
 
 Inside a trace it is a call whose linear half starts from the arguments alone.  Under eager
 differentiation the record holds one operation, which runs the function again when it is transposed.
+Values that the function captures are arguments too: a function that captures what has a derivative is
+traced, and its program is what runs again.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from rune.batch import Batch, Lanes
 from rune.constructs.call import call
 from rune.constructs.custom import highest
 from rune.jvp import Forward
-from rune.level import apply, bind, opened, tracing
+from rune.level import TracedValueError, Value, apply, bind, opened, tracing
 from rune.linear import Recorder, transpose
 from rune.primitives.primitive import Primitive, Unknown, zeros
 from rune.program import type_of
 from rune.trace import record
+from rune.trace import run as run_program
 from rune.value import box
 
 __all__ = ["remat"]
@@ -105,9 +108,14 @@ def remat(f):
 
         level = highest(leaves)
         if tracing():
-            program, captures = record(NAME, [type_of(x) for x in values], run)
+            totals: list = []
+            program, captures = record(NAME, [type_of(x) for x in values], run, totals)
             params = {"program": program, "remat": True}
             outs = apply(call, [*values, *captures], params)
+            n = shape["out"].size
+            for total, x in zip(totals, outs[n:], strict=True):
+                total.add(box(x))
+            outs = outs[:n]
         elif isinstance(level, Forward):
             outs = differentiated(level, run, values)
         else:
@@ -121,7 +129,10 @@ def differentiated(level: Forward, run: Any, values: list) -> list:
     pairs = [level.open(x) for x in values]
     primals = [p for p, _ in pairs]
     # At this level, without tangents: a custom rule inside is applied here and not by a level around.
-    results = [level.open(x)[0] for x in run([level.dual(p, None) for p in primals])]
+    outs = run([level.dual(p, None) for p in primals])
+    if any(captured(level, x) for x in outs):
+        return over_captures(run, values, len(outs))
+    results = [level.open(x)[0] for x in outs]
     if all(t is None for _, t in pairs):
         return [level.dual(p, None) for p in results]
     moving = [zeros(type_of(p)) if t is None else t for p, t in pairs if type_of(p).inexact]
@@ -129,3 +140,18 @@ def differentiated(level: Forward, run: Any, values: list) -> list:
     params = {"run": run, "types": types, "moving": len(moving)}
     changes = iter(bind(again, [*moving, *primals], params))
     return [level.dual(p, next(changes) if type_of(p).inexact else None) for p in results]
+
+
+def captured(level: Forward, x: Any) -> bool:
+    """Whether a result of a function of no tangent depends on a captured value that `again` must know."""
+    return isinstance(x, Value) and (x.level.depth > level.depth or level.open(x)[1] is not None)
+
+
+def over_captures(run: Any, values: list, n: int) -> list:
+    """The function's program over its arguments and captures; a function that reads values just runs."""
+    try:
+        program, captures = record(NAME, [type_of(x) for x in values], run, [])
+    except TracedValueError:
+        return run(values)
+    values = [*values, *captures]
+    return differentiated(highest(values), lambda xs: run_program(program, xs)[:n], values)

@@ -1,0 +1,82 @@
+"""Faults in derivatives and custom rules found by attack, each held by a test of its whole kind."""
+
+import numpy as np
+import pytest
+
+import rune
+
+x3 = np.array([0.3, -0.7, 1.2])
+WRAPS = {"eager": lambda f: f, "compiled": rune.jit}
+
+
+@pytest.fixture(params=WRAPS.values(), ids=WRAPS)
+def wrap(request):
+    return request.param
+
+
+# remat ----------------------------------------------------------------------------------------------
+
+rows = np.arange(10.0).reshape(5, 2, 1)
+
+
+def reads(x, y):
+    """What it does depends on a value that it reads, where it can."""
+    try:
+        return x * y if x[0] > 0 else y
+    except rune.TracedValueError:
+        return x * y
+
+
+CAPTURING = {
+    "captured": (lambda x, f: f(lambda y: np.sin(y) * x)(x * 2), 0),
+    "captured alone": (lambda x, f: f(lambda y: x * x)(x), 0),
+    "captured beside plain arguments": (lambda x, f: f(lambda y: y * x**2)(np.arange(3.0)), 0),
+    "a captured composition": (lambda x, f: (lambda w: f(lambda y: np.exp(w) * y)(x))(np.sin(x)), 0),
+    "read": (lambda x, f: f(lambda y: reads(x, y))(x), 0),
+    "nested": (lambda x, f: f(lambda y: f(lambda z: z * y * x)(y))(x), 0),
+    "a deeper capture": (
+        lambda x, f: x * rune.grad(lambda w: np.sum(f(lambda y: np.sin(y * w) * w)(x)))(x),
+        0,
+    ),
+    "segments": (
+        lambda x, f: rune.scan(lambda c, r: (np.cos(c) * x + np.sum(r), c), x, rows)[0],
+        lambda x, f: rune.scan(lambda c, r: (np.cos(c) * x + np.sum(r), c), x, rows, checkpoint_every=2)[0],
+    ),
+}
+
+
+@pytest.mark.parametrize("f, again", CAPTURING.values(), ids=CAPTURING)
+def test_what_is_computed_again_may_capture(wrap, f, again):
+    kept = lambda x: np.sum(f(x, lambda g: g) ** 2)
+    computed = lambda x: np.sum((again or f)(x, rune.remat) ** 2)
+    np.testing.assert_allclose(wrap(rune.grad(computed))(x3), rune.grad(kept)(x3))
+    np.testing.assert_allclose(wrap(rune.jacfwd(computed))(x3), rune.grad(kept)(x3))
+    np.testing.assert_allclose(wrap(rune.hessian(computed))(x3), rune.hessian(kept)(x3), atol=1e-12)
+    np.testing.assert_allclose(wrap(rune.jacrev(rune.grad(computed)))(x3), rune.hessian(kept)(x3), atol=1e-12)
+    assert np.shape(rune.jvp(computed, (x3,), (np.ones(3),))[1]) == ()
+
+
+# Custom rules ---------------------------------------------------------------------------------------
+
+
+@rune.custom_jvp
+def with_tangents(x, name):
+    return (x * 2, np.int64(3), name), lambda dx, _: (dx * 2, np.int64(0), name)
+
+
+@rune.custom_vjp
+def with_cotangents(x, name):
+    return (x * 2, np.int64(3), name), lambda ct: (ct[0] * 2, name)
+
+
+@pytest.mark.parametrize("rule", [with_tangents, with_cotangents], ids=["jvp", "vjp"])
+def test_a_rules_static_results_come_back_as_they_are(wrap, rule):
+    def f(x):
+        y, n, name = rule(x, "name")
+        assert name == "name"
+        return np.sum(y * n)
+
+    assert wrap(f)(x3) == np.sum(x3 * 6)
+    np.testing.assert_allclose(wrap(rune.grad(f))(x3), np.full(3, 6.0))
+    np.testing.assert_allclose(wrap(rune.vmap(f))(np.stack([x3, x3])), np.full(2, np.sum(x3 * 6)))
+    np.testing.assert_allclose(wrap(rune.hessian(f))(x3), np.zeros((3, 3)))
