@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.arguments import array_leaves, callable_, raws, type_or_none
+from rune.arguments import array_leaves, callable_, fresh, raws, type_or_none
 from rune.constructs.cond import cond_
 from rune.level import Value, apply, staging
 from rune.primitives import indexing
@@ -57,12 +57,14 @@ def switch(index, branches, *args):
 def chosen(name: str, index: Any, branches: list, args: tuple) -> Any:
     if not isinstance(index, Value) and not staging():
         found, tree = array_leaves(name, args)
-        return branches[int(index)][1](*tree.build([read_only(x) for x in found]))
+        leaves, out = array_leaves(name, branches[int(index)][1](*tree.build([read_only(x) for x in found])))
+        return out.build([fresh(x) if isinstance(x, np.ndarray) else x for x in leaves])
     found, tree = array_leaves(name, args)
     dynamic = [type_or_none(x) is not None for x in raws(found)]
     values = [x for x, d in zip(raws(found), dynamic, strict=True) if d]
     outs_tree: list[Tree] = []
     totals: list[list] = []
+    types: list[list] = []
     traces = []
     for label, f in branches:
 
@@ -71,6 +73,7 @@ def chosen(name: str, index: Any, branches: list, args: tuple) -> Any:
             inside = tree.build([box(next(given)) if d else x for x, d in zip(found, dynamic, strict=True)])
             leaves, out = array_leaves(name, f(*inside))
             outs_tree.append(out)
+            types.append([type_or_none(x) for x in raws(leaves)])
             return raws(leaves)
 
         own: list = []
@@ -78,7 +81,7 @@ def chosen(name: str, index: Any, branches: list, args: tuple) -> Any:
         totals.append(own)
     together = list(dict.fromkeys(total for own in totals for total in own))
     traces = with_totals(traces, totals, together)
-    programs, captures = agreed(name, traces, outs_tree, len(values))
+    programs, captures = agreed(name, traces, outs_tree, types, len(values))
     operands = [index, *values, *captures]
     outs = apply(cond_, operands, {"branch": programs})
     n = outs_tree[0].size
@@ -87,28 +90,38 @@ def chosen(name: str, index: Any, branches: list, args: tuple) -> Any:
 
 
 def read_only(x: Any) -> Any:
+    """An operand that a branch cannot write for its caller: a view, or a box of its own."""
     if isinstance(x, np.ndarray):
         x = x.view()
         x.flags.writeable = False
-    return x
+        return x
+    return box(raws([x])[0])
 
 
-def agreed(name: str, traces: list, trees: list[Tree], n: int) -> tuple[tuple[Program, ...], list[Value]]:
-    """The branches over one list of operands, with results of one structure and one list of types."""
-    first_label, first, _ = traces[0]
+def agreed(
+    name: str, traces: list, trees: list[Tree], types: list[list], n: int
+) -> tuple[tuple[Program, ...], list[Value]]:
+    """The branches over one list of operands, with results of one structure and one list of types.
+
+    `types` are the results' own: a Python number takes the dtype of the other branches.
+    """
+    labels = [label for label, _, _ in traces]
     captures = list({id(x): x for _, _, found in traces for x in found}.values())
-    types = [list(p.output_types) for _, p, _ in traces]
-    for (label, program, _), tree in zip(traces, trees, strict=True):
+    for label, tree in zip(labels, trees, strict=True):
         if tree != trees[0]:
-            raise ValueError(f"{name}: the results of {label} and {first_label} have different structures")
-        for path, t, u in zip(tree.paths(), program.output_types, first.output_types, strict=False):
-            if t.shape != u.shape or not (t.fits(u.dtype) or u.fits(t.dtype)):
-                where = f"{name}: {path}: " if path else f"{name}: "
-                raise ValueError(f"{where}{t} from {label}, {u} from {first_label}")
+            raise ValueError(f"{name}: the results of {label} and {labels[0]} have different structures")
     common = []
-    for column in zip(*types, strict=True):
-        strong = [t.dtype for t in column if not t.weak]
-        common.append(np.result_type(*(strong or [t.dtype for t in column])))
+    for path, column in zip(trees[0].paths(), zip(*types, strict=True), strict=True):
+        first = next((k for k, t in enumerate(column) if not t.weak), 0)
+        dtype = column[first].dtype
+        if column[first].weak:
+            dtype = np.result_type(*(t.dtype for t in column))
+        for label, t in zip(labels, column, strict=True):
+            if t.shape != column[first].shape or not t.fits(dtype):
+                where = f"{name}: {path}: " if path else f"{name}: "
+                raise ValueError(f"{where}{t} from {label}, {column[first]} from {labels[first]}")
+        common.append(dtype)
+    common += [t.dtype for t in traces[0][1].output_types[len(common) :]]  # of additions to totals
     programs = []
     for _, program, own in traces:
         place = {id(x): v for x, v in zip(own, program.inputs[n:], strict=True)}

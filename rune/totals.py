@@ -61,6 +61,8 @@ class Total:
         (x,) = raws([v])
         if type_or_none(x) is None:
             raise TypeError(f"rune.Total.add: {self.name}: {describe(v)} is no array and no number")
+        if type_of(x).dtype == bool:
+            x = cast(x, np.int64)  # booleans are counted
         level = innermost()
         if level is scope.level:
             scope.sum = plus(scope.sum, x)
@@ -114,4 +116,4 @@ def arrive(additions: list[tuple[Total, Any]]) -> None:
 
 def summed(x: Any) -> Any:
     """The additions of all lanes, or of all steps, stacked along axis 0."""
-    return reduce.reduce("sum", cast(x, np.int64) if type_of(x).dtype == bool else x, (0,))
+    return reduce.reduce("sum", x, (0,))
