@@ -316,7 +316,7 @@ class Traced:
         if not self._writeable:
             raise ValueError("assignment destination is read-only")
         index = unbox(index)
-        if type(x) is Traced and x._origin is not None and x._origin[0] is self and same_index(x._origin[1], index):
+        if type(x) is Traced and x._origin is not None and x._origin[0] is self and x._base is not None and same_index(x._origin[1], index):
             return  # `y[i] += x` has written the view y[i] and stores it where it is
         x = unbox(x)
         base = self._base

@@ -45,13 +45,12 @@ class Resolved:
 
 
 def basic(index: Any) -> bool:
-    """Whether an index makes a view: ints, slices, new axes and an ellipsis."""
+    """Whether an index makes a view: ints, slices, new axes and an ellipsis (an array of no axis copies)."""
     parts = index if isinstance(index, tuple) else (index,)
     return all(
-        p is None or p is Ellipsis or (isinstance(p, (slice, int, np.integer)) and not isinstance(p, (bool, np.bool_)))
-        or (isinstance(p, np.ndarray) and p.ndim == 0 and p.dtype.kind in "iu")
+        p is None or p is Ellipsis or (isinstance(p, (slice, int, np.integer)) and not isinstance(p, bool))
         for p in parts
-    )  # fmt: skip
+    )
 
 
 def converted(part: Any) -> Any:
