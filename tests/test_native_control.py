@@ -234,6 +234,22 @@ def test_failures_come_in_order():
                 check(block, [xs, one, two])
 
 
+def test_the_first_of_many_chunks_that_fail_is_named():
+    n = 2_000_000
+    b = Builder(((n,),), ((n,), "i8"))
+    x, k = b.inputs
+    f = native.compile(b.block(b.op("sin", b.gather(x, k))), "CC")
+    assert "first_failure" in f._text  # chunks for the pool of threads
+    where = np.arange(n)[::-1].copy()
+    np.testing.assert_allclose(f([where / n, where])[0], np.sin(np.arange(n) / n))
+    where[[17, 900_000, 1_999_999]] = n + 1, n + 2, n + 3
+    for first in (n + 1, n + 2, n + 3):
+        for _ in range(5):
+            with pytest.raises(IndexError, match=f"index {first} is out"):
+                f([where / n, where])
+        where[np.argmax(where == first)] = 0
+
+
 def test_what_is_not_read_fails():
     b = Builder(((30,),), ((20,), "i8"))
     x, k = b.inputs
@@ -274,7 +290,9 @@ def test_an_index_that_depends_on_no_step_fails_in_order(first):
     if not first:
         y = step.item(step.gather(x, k), 0)
     b = Builder(((20,),), ((5,),), ((1,), "i8"))
-    block = b.block(*b.loop(step.block(x, step.op("add", y, row)), [b.inputs[0]], [b.inputs[1]], [b.inputs[2]], 5))
+    block = b.block(
+        *b.loop(step.block(x, step.op("add", y, row)), [b.inputs[0]], [b.inputs[1]], [b.inputs[2]], 5)
+    )
     for k in (3, 20):
         for rows in ([0, 0, 0, 0, 0], [2, 0, 0, 0, 0], [0, 0, 3, 0, 0]):
             check(block, [rng.random(20), np.array(rows, float), np.array([k])])

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import jit
+from .unit import STATUS
 
 MOST = 48  # arguments or results; more go through Python
 RELEASE = 1 << 15  # elements read and written from which the GIL is released
@@ -32,7 +33,7 @@ entry:
   %objs = alloca [{most} x ptr]
   %outs = alloca [{most} x ptr]
   %cells = alloca [{most} x [3 x ptr]]
-  %status = alloca [16 x i64]
+  %status = alloca [{status} x i64]
   %self.data = getelementptr i8, ptr %self, i64 16
   %t = load ptr, ptr %self.data
   %nin = load i64, ptr %t
@@ -179,7 +180,7 @@ run:
   %ws.up = add i64 %ws.i, 127
   %ws.al = and i64 %ws.up, -64
   %ws.aligned = inttoptr i64 %ws.al to ptr
-  call void @llvm.memset.p0.i64(ptr %status, i8 0, i64 128, i1 false)
+  call void @llvm.memset.p0.i64(ptr %status, i8 0, i64 {status_bytes}, i1 false)
   %main.p = getelementptr i64, ptr %t, i64 {MAIN}
   %main = load ptr, ptr %main.p
   %externs.p = getelementptr i64, ptr %t, i64 {EXTERNS}
@@ -299,7 +300,7 @@ def entry() -> tuple:
     """The native call of this process: (its method definition, what must live as long)."""
     words = {k: v for k, v in globals().items() if k.isupper() and isinstance(v, int)}
     with jit.LOCK:
-        module = jit.optimise(TEXT.format(most=MOST, **words))
+        module = jit.optimise(TEXT.format(most=MOST, status=STATUS, status_bytes=8 * STATUS, **words))
         tracker = jit.link(jit.target().machine.emit_object(module), "dispatch", "call")
         module.close()
     definition = MethodDef(b"compiled", tracker["call"], 0x80, None)  # METH_FASTCALL

@@ -52,7 +52,7 @@ class Function:
         self.count = 0
         self.nests = 0
         self.base = 0  # the scope of the block that is being emitted: its buffers change in it
-        self.floor = 0  # the outermost scope that a test of an index may move to: other failures come before it
+        self.floor = 0  # the outermost scope that a test of an index may move to, behind other failures
 
     # names and places ---------------------------------------------------------------------------
 

@@ -85,7 +85,7 @@ def some_steps(e, form, carries, stacks) -> Value:
         last = math.I(fn, "add", last, math.constant(1, "i8"))
         taken = math.I(fn, "sub", count, last)
     for stack, v in zip(stacks, form.outs[form.carries :], strict=False):
-        if stack is None or (form.until is not None and not form.reverse and rest_unread(e.plan, v, form.outs[-1])):
+        if stack is None or (not form.reverse and rest_unread(e.plan, v, form)):
             continue
         clear(unit, stack, count if form.reverse else taken, math.constant(form.length, "i8"))
         if form.reverse and form.until is not None:
@@ -100,21 +100,21 @@ def bounded(fn, v: Value, most: int) -> Value:
     return math.select(fn, math.cmp(fn, "sgt", v, most), most, v)
 
 
-def rest_unread(plan, v, taken) -> bool:
-    """Whether only loops that are counted by `taken` read a stack of rows, as rows: none beyond that count.
+def rest_unread(plan, v, form) -> bool:
+    """Whether only loops that are counted by the steps which a loop took read a stack of it, row by row.
 
     What stands between may move rows up, as in the stack of the carries before each step.
     """
-    if any(v is x for x in plan.block.outputs):
+    if form.until is None or any(v is x for x in plan.block.outputs):
         return False
     for f in plan.forms:
         for k, x in enumerate(f.inputs):
             if x is not v:
                 continue
             if isinstance(f, nest.Loop):
-                if not (f.counted and f.inputs[-1] is taken and f.carries <= k < f.carries + f.rows):
+                if not (f.counted and f.inputs[-1] is form.outs[-1] and f.carries <= k < f.carries + f.rows):
                     return False
-            elif not (moves_rows_up(f, k) and rest_unread(plan, f.outs[0], taken)):
+            elif not (moves_rows_up(f, k) and rest_unread(plan, f.outs[0], form)):
                 return False
     return True
 
@@ -122,7 +122,8 @@ def rest_unread(plan, v, taken) -> bool:
 def moves_rows_up(f, k: int) -> bool:
     """Whether row r of a form's result depends on rows up to r of its input k only."""
     if isinstance(f, nest.Elementwise):
-        return f.inputs[k].type.shape[:1] == f.outs[0].type.shape[:1] and len(f.outs[0].type.shape) == len(f.inputs[k].type.shape)
+        x, out = f.inputs[k].type.shape, f.outs[0].type.shape
+        return len(x) == len(out) and x[0] == out[0]
     if isinstance(f, nest.Concatenate):
         return f.axis == 0
     if not isinstance(f, nest.Index) or (view := view_of(f)) is None:

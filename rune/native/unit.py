@@ -40,6 +40,31 @@ done:
 """
 
 
+FIRST_FAILURE = f"""declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+define internal void @first_failure(ptr %status, ptr %statuses, i64 %count) noinline nounwind {{
+entry:
+  %old = load i64, ptr %status
+  %none = icmp eq i64 %old, 0
+  br i1 %none, label %chunk, label %done
+chunk:
+  %i = phi i64 [ 0, %entry ], [ %next, %more ]
+  %own = getelementptr [{STATUS} x i64], ptr %statuses, i64 %i
+  %code = load i64, ptr %own
+  %failed = icmp ne i64 %code, 0
+  br i1 %failed, label %copy, label %more
+copy:
+  call void @llvm.memcpy.p0.p0.i64(ptr %status, ptr %own, i64 {8 * STATUS}, i1 false)
+  ret void
+more:
+  %next = add i64 %i, 1
+  %last = icmp eq i64 %next, %count
+  br i1 %last, label %done, label %chunk
+done:
+  ret void
+}}
+"""
+
+
 @functools.lru_cache(None)
 def vector_widths() -> tuple[tuple[str, int], ...]:
     """libmvec's variants that this machine runs: (letter, bytes); none where there is no libmvec."""
@@ -236,8 +261,10 @@ class Unit:
         context = f"%a{parent.fresh()}"
         parent.allocas.append(f"  {context} = alloca [{max(1, len(params))} x i64], align 16")
         unpack, args = [], []
+        statuses = self.statuses(count) if self.status in fn.lifted else None
         for k, (declaration, v, which) in enumerate(params):
             type = declaration.split()[0]
+            v = statuses if v is self.status else v
             value = (parent.name_of if which == "re" else parent.imag_of)(v)
             p = parent.here(f"getelementptr i64, ptr {context}, i64 {k}", "p")
             parent.line(f"store {type} {value}, ptr {p.name}")
@@ -245,6 +272,9 @@ class Unit:
                 f"  %q{k} = getelementptr i64, ptr %context, i64 {k}\n  %x{k} = load {type}, ptr %q{k}"
             )
             args.append(f"{type} %x{k}")
+            if v is statuses:
+                unpack.append(f"  %own = getelementptr [{STATUS} x i64], ptr %x{k}, i64 %chunk")
+                args[-1] = "ptr %own"
         args.append("i64 %chunk")
         self.functions.append(
             "\n".join([f"define internal void @{name}.task(ptr %context, i64 %chunk) #2 {{\nentry:", *unpack])
@@ -255,6 +285,21 @@ class Unit:
         parent.line(
             f"call void {parent.name_of(run)}(ptr {parent.name_of(pool)}, ptr @{name}.task, ptr {context}, i64 {count})"
         )
+        if statuses is not None:
+            names = parent.name_of(self.status), parent.name_of(statuses)
+            parent.line(f"call void @first_failure(ptr {names[0]}, ptr {names[1]}, i64 {count})")
+
+    def statuses(self, count: int) -> Value:
+        """A status for each chunk of a task: the first chunk that failed says what the call says."""
+        fn, ws = self.fn, self.workspace_pointer
+        bytes = 8 * STATUS * count
+        place = self.workspace.take(bytes)
+        self.workspace.give(place)  # it is read before anything else is written there
+        table = fn.put(f"getelementptr i8, ptr {fn.name_of(ws)}, i64 {place}", "p", ws)
+        self.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+        self.define("first_failure", FIRST_FAILURE)
+        fn.line(f"call void @llvm.memset.p0.i64(ptr {fn.name_of(table)}, i8 0, i64 {bytes}, i1 false)")
+        return table
 
     def stop_if_failed(self, code: Value) -> None:
         """Leaves the function where a call inside it said so (a check failed, a host call raised)."""
