@@ -92,3 +92,16 @@ def test_weighted_sums_of_exponentials():
     weights, x = np.array([1.0, -2.0, 0.0]), np.array([0.3, 2.0, 5.0])
     got = rune.jit(lambda x: rune.logsumexp(x, b=weights, return_sign=True))(x)
     np.testing.assert_allclose(got, scipy.special.logsumexp(x, b=weights, return_sign=True))
+
+
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_determinants_of_singular_matrices_differentiate(n):
+    """The derivative of the determinant is the cofactor matrix, also where there is no inverse."""
+    a = rng.standard_normal((n, n))
+    a[:, -1] = a[:, 0] + a[:, 1]
+    minor = lambda i, j: (-1) ** (i + j) * np.linalg.det(np.delete(np.delete(a, i, 0), j, 1))
+    cofactors = np.array([[minor(i, j) for j in range(n)] for i in range(n)])
+    exact = np.diag([1.0] * (n - 1) + [0.0])
+    for gradient in (rune.grad(np.linalg.det), rune.jit(rune.grad(np.linalg.det))):
+        np.testing.assert_allclose(gradient(a), cofactors, atol=1e-9)
+        np.testing.assert_allclose(gradient(exact), np.eye(n) - exact)

@@ -59,23 +59,40 @@ class LU(Primitive):
         factors, perm = bind(self, primals, params)
         if tangents[0] is None or not params.get("tangent"):
             return [factors, perm], [None, None]  # see `solve`: a carries the derivative
-        # X = L^-1 P dA U^-1, dL = L (X below the diagonal), dU = (the rest of X) U
+        # Y = L^-1 P dA, X = Y U^-1, dL = L (X below the diagonal), dU = what is left of Y
         shape = type_of(factors).shape
         n, dtype = shape[-1], type_of(factors).dtype
         rows = movement.broadcast(movement.reshape(perm, (*shape[:-1], 1)), shape)
-        x = triangular_solve(
+        y = triangular_solve(
             factors, take_along(tangents[0], rows, len(shape) - 2), lower=True, transpose=False, unit=True
         )
-        x = swap(triangular_solve(factors, swap(x), lower=False, transpose=True))
+        x = swap(triangular_solve(pivots(factors), swap(y), lower=False, transpose=True))
         low = np.tril(np.ones((n, n), dtype), -1)
-        change = matmul(e.add(e.mul(factors, low), np.eye(n, dtype=dtype)), e.mul(x, low))
-        return [factors, perm], [e.add(change, matmul(e.mul(x, 1 - low), e.mul(factors, 1 - low))), None]
+        below = e.mul(x, low)
+        left = e.mul(e.sub(y, matmul(below, e.mul(factors, 1 - low))), 1 - low)
+        change = matmul(e.add(e.mul(factors, low), np.eye(n, dtype=dtype)), below)
+        return [factors, perm], [e.add(change, left), None]
 
     def batch(self, size, args, mapped, params):
         return bind(self, args, params), [True, True]
 
+    def harmless(self, args, taken):
+        return [where_taken(taken, args[0], identity_like(args[0]))]
+
     def lower(self, e):
         return [nest.Library(e.outputs, e.inputs, "lu", {"check": e.params["check"]})]
+
+
+def pivots(factors: Any) -> Any:
+    """Factors to divide by: the last pivot divides nothing below the diagonal; one that is 0 before it gives NaN."""
+    n = type_of(factors).shape[-1]
+    last = np.zeros((n, n), bool)
+    last[-1:, -1:] = True
+    zero = e.eq(factors, 0)
+    early = e.logical_and(zero, np.eye(n, dtype=bool) & ~last)
+    dtype = type_of(factors).dtype
+    nan = dtype.type(np.nan)
+    return e.select(e.logical_and(zero, last), dtype.type(1), e.select(early, nan, factors))
 
 
 class Solve(Primitive):
@@ -91,13 +108,12 @@ class Solve(Primitive):
         _, lu, perm, b = map(np.asarray, args)
         out = np.empty_like(b)
         for k in np.ndindex(*b.shape[:-2]):
-            L = np.tril(lu[k], -1) + np.eye(lu.shape[-1], dtype=lu.dtype)
-            U = np.triu(lu[k])
+            lower = {"lower": True, "unit": True, "transpose": params["transpose"]}
+            upper = {"lower": False, "unit": False, "transpose": params["transpose"]}
             if params["transpose"]:
-                y = np.linalg.solve(L.T, np.linalg.solve(U.T, b[k]))
-                out[k][perm[k]] = y
+                out[k][perm[k]] = triangle(lu[k], triangle(lu[k], b[k], upper), lower)
             else:
-                out[k] = np.linalg.solve(U, np.linalg.solve(L, b[k][perm[k]]))
+                out[k] = triangle(lu[k], triangle(lu[k], b[k][perm[k]], lower), upper)
         return [out]
 
     def jvp(self, primals, tangents, params):
@@ -199,15 +215,10 @@ class TriangularSolve(Primitive):
         return [types[1].strong()]
 
     def evaluate(self, args, params):
-        import scipy.linalg
-
         l, b = map(np.asarray, args)
         out = np.empty_like(b)
         for k in np.ndindex(*b.shape[:-2]):
-            out[k] = scipy.linalg.solve_triangular(
-                l[k], b[k], lower=params["lower"], trans=int(params["transpose"]),
-                unit_diagonal=params["unit"], check_finite=False,
-            )  # fmt: skip
+            out[k] = triangle(l[k], b[k], params)
         return [out]
 
     def jvp(self, primals, tangents, params):
@@ -240,6 +251,16 @@ class TriangularSolve(Primitive):
 
     def details(self, params):
         return " ".join(k for k, v in params.items() if v)
+
+
+def triangle(l: np.ndarray, b: np.ndarray, params: dict) -> np.ndarray:
+    """op(l) x = b by one triangle of l; as in native code a zero on the diagonal gives infinities."""
+    import scipy.linalg
+
+    if not b.size:
+        return b
+    trsm = scipy.linalg.get_blas_funcs("trsm", (l, b))
+    return trsm(1.0, l, b, lower=params["lower"], trans_a=params["transpose"], diag=params["unit"])
 
 
 lu_, solve_, cholesky_, triangular_solve_ = LU(), Solve(), Cholesky(), TriangularSolve()
