@@ -854,28 +854,24 @@ def test_products_never_lose_their_difference():
         assert not native.compile(b.block(d), "CC")([a, a.copy()])[0].any()
 
 
-OPS1 = ["sin", "exp", "neg", "sqrt"]
+OPS1 = ["sin", "tanh", "neg"]
 OPS2 = ["add", "mul", "maximum", "sub"]
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_random_blocks(seed):
-    r = np.random.default_rng(seed)
-    n, m = r.integers(1, 12, 2) if seed % 2 else r.integers(10, 60, 2)
-    n, m = int(n), int(m)
-    b = Builder(((n, m),), ((n, m),), ((m,),), ((n,),))
+def random_forms(r, b, n, m, count):
+    """Adds random forms to a builder; gives all of its values."""
     pool = list(b.inputs)
 
     def of(shape):
         choices = [v for v in pool if v.type.shape == shape]
         return choices[r.integers(len(choices))]
 
-    for _ in range(12):
-        kind = r.integers(11)
+    for _ in range(count):
+        kind = r.integers(14)
         s = [(n, m), (n, m), (m,), (n,)][r.integers(4)]
         x = of(s)
         if kind == 0:
-            y = b.op(OPS1[r.integers(3)], x)
+            y = b.op(OPS1[r.integers(3)], x) if r.integers(3) else b.op("sin", x)
         elif kind in (1, 2):
             y = b.op(OPS2[r.integers(4)], x, of(s))
         elif kind == 3:
@@ -885,27 +881,72 @@ def test_random_blocks(seed):
             axis = int(r.integers(2))
             y = b.broadcast(of(((n,), (m,))[axis]), (n, m), (axis,))
         elif kind == 5:
-            y = b.index(
-                s, lambda read, i, s=s: read(0, tuple(k - 1 - j for j, k in zip(i, s, strict=True))), x
-            )
+            back = lambda read, i, s=s: read(0, tuple(k - 1 - j for j, k in zip(i, s, strict=True)))
+            y = b.index(s, back, x)
         elif kind == 6:
             y = b.accumulate(x, int(r.integers(len(s))), "sum", bool(r.integers(2)))
-            y = b.op("sin", y)
         elif kind == 7:
             half = s[0] // 2
             y = b.concatenate([b.slice(x, half, s[0]), b.slice(of(s), 0, half)], 0)
         elif kind == 8:
-            u = b.slice(of(s), 0, max(1, s[0] // 2))
-            y = b.update(
-                x, u, (s[0] - u.type.shape[0],) + (0,) * (len(s) - 1), op=["set", "add"][r.integers(2)]
-            )
+            u = b.slice(of(s), 0, max(1, s[0] // [2, s[0]][r.integers(2)]))
+            at = (s[0] - u.type.shape[0],) + (0,) * (len(s) - 1)
+            y = b.update(x, u, at, op=["set", "add"][r.integers(2)])
         elif kind == 9:
-            y = b.op("sin", b.contract(of((n, m)), of((m,)), ((1,), (0,))))
-        else:
+            y = b.contract(of((n, m)), of((m,)), ((1,), (0,)))
+        elif kind == 10:
             y = b.op("select", b.op("lt", x, of(s), dtype="?"), x, of(s), dtype="f8")
-        pool.append(y)
+        elif kind == 11:  # x + a (b' c): products of matrices, added
+            a, c, d = of((n, m)), of((n, m)), of((n, m))
+            y = b.op("add", of((n, m)), b.matmul(a, b.contract(c, d, ((0,), (0,)))))
+        elif kind == 12:  # a row normalised
+            a = of((n, m))
+            y = b.op("sub", a, b.broadcast(b.reduce(a, (1,), "max"), (n, m), (0,)))
+        else:
+            a, k = of((n, m)), b.op("cast", b.op("mul", b.op("sin", of((n,))), float(n - 1)), dtype="i8")
+            y = (
+                b.scatter(a, of((n, m)), k, op=["set", "add"][r.integers(2)])
+                if r.integers(2)
+                else b.gather(a, k)
+            )
+        # values stay near 1, so that errors stay near the last bits
+        scaled = b.op("mul", y, 1 / (n * m)) if kind in (3, 6, 9, 11) else y
+        pool.append(b.op("sin", scaled) if kind in (3, 6, 8, 9, 11, 12, 13) else y)
+    return pool
+
+
+def random_sizes(r, seed):
+    return [int(k) for k in (r.integers(1, 12, 2) if seed % 2 else r.integers(10, 60, 2))]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_blocks(seed):
+    r = np.random.default_rng(seed)
+    n, m = random_sizes(r, seed)
+    b = Builder(((n, m),), ((n, m),), ((m,),), ((n,),))
+    pool = random_forms(r, b, n, m, 14)
     outs = [pool[i] for i in r.integers(4, len(pool), 3)] + [pool[-1]]
     check(b.block(*outs), rtol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_loops(seed):
+    """Steps of random forms: every carry may be kept, updated, exchanged, read late or put out."""
+    r = np.random.default_rng(1000 + seed)
+    n, m = random_sizes(r, seed)
+    types = [(n, m), (n, m), (m,), (n,)]  # carried; then a row of each of two, then a capture
+    step = Builder(*[(t,) for t in types], ((n, m),), ((n,),), ((n, m),))
+    pool = random_forms(r, step, n, m, 9)
+
+    def pick(shape):
+        choices = [v for v in pool if v.type.shape == shape]
+        late = choices[-3:] if r.integers(4) else choices
+        return late[r.integers(len(late))]
+
+    outs = [pick(t) for t in types] + [pick((n, m)), pick((m,)), pick((n,))]
+    b = Builder(*[(t,) for t in types], ((4, n, m),), ((4, n),), ((n, m),))
+    results = b.loop(step.block(*outs), b.inputs[:4], b.inputs[4:6], b.inputs[6:], 4, bool(r.integers(2)))
+    check(b.block(*results), rtol=1e-6)
 
 
 @pytest.mark.parametrize("n", [5, 12, 40])
