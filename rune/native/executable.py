@@ -7,7 +7,9 @@ pointers (and strides, where the layout asks for them) out of the array objects.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import sys
 import threading
 import weakref
 
@@ -21,12 +23,13 @@ from .source import Buffer
 from .unit import CHECK, HOST, INDEX, NOT_POSITIVE, SINGULAR, STATUS, STEPS, Unit
 
 DATA, STRIDES = 16, 40  # bytes into NumPy's array object (its C API fixes them)
+FRAMES = 10_000
 KEEP = 64 << 20  # workspaces up to this many bytes in all are kept between calls
 
 
 def compile(block, layouts, name: str = "main") -> Executable:
     """Native code for a block, for one layout ("C" or "S") of each input."""
-    with jit.LOCK:
+    with jit.LOCK, deep():
         jit.target()
         unit = emit(block, layouts, name)
         text = unit.text()
@@ -35,6 +38,17 @@ def compile(block, layouts, name: str = "main") -> Executable:
         tracker = jit.link(obj, name)
         module.close()
     return Executable(unit, text, obj, tracker, block, layouts)
+
+
+@contextlib.contextmanager
+def deep():
+    """Room for the emitter, which calls itself for every value that is computed where it is read."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def emit(block, layouts, name: str) -> Unit:

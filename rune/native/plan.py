@@ -36,7 +36,7 @@ for _op in (
     "arctanh cbrt hypot logaddexp logaddexp2 gcd lcm nextafter"
 ).split():
     COST[_op] = 16
-DEEP = 40  # values that are computed one inside the other, each a few calls of the emitter deep
+DEEP = 200  # values that are computed one inside the other, each a few calls of the emitter deep
 CHEAP = 4  # operations that may be repeated
 UNROLL = 4  # trailing axes up to this length are unrolled
 POINTWISE = (nest.Elementwise, nest.Index, nest.Concatenate)
