@@ -25,6 +25,7 @@ __all__ = [
     "inexact",
     "is_dynamic",
     "leaf_type",
+    "of_list",
     "raws",
     "refuse",
 ]
@@ -32,10 +33,20 @@ __all__ = [
 ARRAYS = "an array, a number, or a tuple, list, dict, named tuple or dataclass of them"
 
 
-def callable_(name: str, f: Any) -> Callable:
+def callable_(name: str, f: Any, which: str = "first") -> Callable:
     if not callable(f):
-        raise TypeError(f"{name}: the first argument must be a function, got {describe(f)}")
+        raise TypeError(f"{name}: the {which} argument must be a function, got {describe(f)}")
     return f
+
+
+def of_list(path: str) -> str:
+    """What a scalar at this path may have been meant for, where it is an element of a sequence."""
+    _, dot, place = path.rpartition(".")
+    return (
+        "; a list of numbers is a tree of them, and one array as np.array(x)"
+        if dot and place.isdigit()
+        else ""
+    )
 
 
 def refuse(name: str, path: str, x: Any) -> None:

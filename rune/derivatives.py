@@ -25,7 +25,7 @@ from rune.program import Type, type_of
 from rune.snapshot import Snapshots
 from rune.structure import Tree, describe, flatten
 from rune.totals import arrive
-from rune.value import box, raw
+from rune.value import Traced, box, raw
 
 __all__ = [
     "grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "value_and_grad", "vjp",
@@ -43,14 +43,14 @@ class Parameters:
         for k in positions:
             if not -len(args) <= k < len(args):
                 raise ValueError(
-                    f"{name}: argnums names argument {k}, and the function was called with {len(args)}"
+                    f"{name}: argnums names argument {k}, and the function was called with {len(args)} by position"
                 )
             found, tree = array_leaves(name, args[k], str(k))
             self.leaves.append(found)
             self.trees.append(tree)
         self.moving = [[inexact(x) for x in found] for found in self.leaves]
         if not any(m for flags in self.moving for m in flags):
-            raise TypeError(f"{name}: the parameters hold no real or complex array")
+            raise TypeError(f"{name}: the parameters hold no real or complex array{instead(self.leaves)}")
         # The leaves that have derivatives, in order, as values and plain arrays.
         self.values = [
             raw(x)
@@ -219,12 +219,24 @@ def pair(name: str, result: Any) -> tuple:
     return result
 
 
+def instead(parameters: list[list]) -> str:
+    """What the first of these leaves is, none of which has a derivative, and what to pass for it."""
+    first = next((x for leaves in parameters for x in leaves), None)
+    if first is None:
+        return ""
+    if hasattr(first, "__array__") and not isinstance(first, (np.ndarray, np.generic, Traced)):
+        return f", got {describe(first)}: pass np.asarray(x)"
+    whole = type_or_none(first) is not None
+    return f", got {describe(first)}" + (": pass x.astype(float), or 3.0 for 3" if whole else "")
+
+
 def positions_of(name: str, argnums: Any) -> tuple[int, ...]:
     if type(argnums) is int:
         return (argnums,)
     if isinstance(argnums, (tuple, list)) and all(type(k) is int for k in argnums):
         return tuple(argnums)
-    raise TypeError(f"{name}: argnums must be an int or a tuple of ints, got {argnums!r}")
+    call = f": write {name}(f)(x)" if isinstance(argnums, (np.ndarray, float)) else ""
+    raise TypeError(f"{name}: argnums must be an int or a tuple of ints, got {argnums!r}{call}")
 
 
 def one_or_all(argnums: Any, found: tuple) -> Any:

@@ -193,8 +193,11 @@ class Compiled:
                     key.append(static_key(x))
                 except TypeError:
                     path = argument_path(tree, k)
+                    advice = "register its class with optree, or name the argument in static_argnames"
+                    if hasattr(x, "__array__"):
+                        advice = "pass np.asarray(x)"
                     raise TypeError(
-                        f"{NAME}: {path}: {describe(x)} is neither an array, a number nor hashable: register its class with optree, or name the argument in static_argnames"
+                        f"{NAME}: {path}: {describe(x)} is neither an array, a number nor hashable: {advice}"
                     ) from None
         key_ = tuple(key)
         entry = self._entries.get(key_)

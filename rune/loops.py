@@ -8,11 +8,12 @@ a trace the step is traced once and the loop recorded as one operation.
 from __future__ import annotations
 
 import itertools
+import operator
 from typing import Any
 
 import numpy as np
 
-from rune.arguments import callable_, finished, raws, type_or_none
+from rune.arguments import callable_, finished, of_list, raws, type_or_none
 from rune.branches import cond
 from rune.constructs.host import callback
 from rune.constructs.iterate import while_
@@ -129,9 +130,15 @@ def started(name: str, init: Any) -> tuple[list, Tree]:
     return carry, tree
 
 
+def size(length: Any) -> int:
+    if hasattr(type(length), "__index__"):
+        return operator.index(length)
+    raise TypeError(f"{NAME}: length must be an int, got {describe(length)}")
+
+
 def rows_in(rows: list, tree: Tree, length: Any) -> int:
     """The number of steps: the leading length that all of `xs` share, or `length`."""
-    found = None if length is None else int(length)
+    found = None if length is None else size(length)
     if not rows and found is None:
         raise ValueError(f"{NAME}: give xs or length")
     first = "length"
@@ -139,7 +146,7 @@ def rows_in(rows: list, tree: Tree, length: Any) -> int:
         t = type_or_none(x)
         if t is None or not t.shape:
             raise ValueError(
-                f"{NAME}: {path}: {describe(x) if t is None else t} has no rows: xs needs a leading axis"
+                f"{NAME}: {path}: {describe(x) if t is None else t} has no rows: xs needs a leading axis{of_list(path)}"
             )
         if found is not None and t.shape[0] != found:
             raise ValueError(f"{NAME}: {path}: {t.shape[0]} rows, {first}: {found}")

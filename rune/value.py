@@ -58,11 +58,10 @@ class Tables:
 
 tables = Tables()
 
-READ = "; to read its value where it has one, write x.item()"
 LOST = {
-    "float": "a Python float holds no derivative: use NumPy's functions, or x.item() to read the value",
-    "int": "a Python int holds no derivative: use x.astype(int), static_argnames, or x.item() to read the value",
-    "complex": "a Python complex holds no derivative: use NumPy's functions, or x.item() to read the value",
+    "float": "a Python float cannot hold it: use NumPy's functions, and write into rune.asarray(plain) or np.zeros_like(x)",
+    "int": "a Python int cannot hold it: use x.astype(int), and static_argnames for a size",
+    "complex": "a Python complex cannot hold it: use NumPy's functions, and write into rune.asarray(plain) or np.zeros_like(x)",
     "index": "use rune.asarray(x)[i] to index by it, static_argnames for a shape",
     "asarray": "a plain array cannot hold it: build with np.stack or np.concatenate, index with rune.asarray(plain)[i], "
     "write into rune.asarray(plain) or np.zeros_like(x), multiply with plain @ x",
@@ -171,7 +170,17 @@ class Traced:
         level = self._read().level
         if not level.alive:
             return escaped(level)
-        return TracedValueError(f"{what}: the value is traced by {level.name}; {LOST[what]}")
+        advice = LOST[what]
+        if what in ("float", "int", "complex") and self._known():
+            advice += "; x.item() reads the value, without its derivative"
+        return TracedValueError(f"{what}: the value is traced by {level.name}; {advice}")
+
+    def _known(self) -> bool:
+        try:
+            self._concrete("item")
+        except TracedValueError:
+            return False
+        return True
 
     # Reading
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.arguments import array_leaves, callable_, fresh, raws, type_or_none
+from rune.arguments import array_leaves, callable_, fresh, of_list, raws, type_or_none
 from rune.batch import Axis, Batch, Lanes
 from rune.constructs.lanes import all_lanes
 from rune.level import Value, apply, opened, running
@@ -82,7 +82,7 @@ def fronted(leaves: list, paths: list[str], axes: list, size: int | None) -> tup
         t = type_or_none(x)
         if t is None or not -t.ndim <= axis < t.ndim:
             raise ValueError(
-                f"{NAME}: {path}: {describe(x) if t is None else t} has no axis {axis} to map over: give None for it in in_axes"
+                f"{NAME}: {path}: {describe(x) if t is None else t} has no axis {axis} to map over: give None for it in in_axes{of_list(path)}"
             )
         axis %= t.ndim
         rows = t.shape[axis]

@@ -160,9 +160,9 @@ class UserSolve:
 
 def root(residual, solve, linear_solve=None):
     callable_(NAME, residual)
-    callable_(NAME, solve)
+    callable_(NAME, solve, "second")
     if linear_solve is not None:
-        callable_(NAME, linear_solve)
+        callable_(NAME, linear_solve, "third")
     found, tree = array_leaves(NAME, solve())
     xs = []
     for x, path in zip(raws(found), tree.paths(), strict=True):
@@ -192,6 +192,7 @@ def root(residual, solve, linear_solve=None):
 
 def fixed_point(f, solve, linear_solve=None):
     callable_("rune.fixed_point", f)
+    callable_("rune.fixed_point", solve, "second")
 
     def residual(x):
         found, tree = array_leaves("rune.fixed_point", x)
