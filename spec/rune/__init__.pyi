@@ -58,8 +58,9 @@ scalars where they have no dimension. Dtypes are those that NumPy gives. A Pytho
 array([2.], dtype=float32)
 
 **Reading.** Under the derivatives a value is known, so a comparison is a boolean, an ``if`` follows
-the branch that is taken, and ``x.item()`` reads a number. Under `jit` nothing that depends on the
-arguments can be read, and under `vmap` nothing that depends on the lanes: `TracedValueError`.
+the branch that is taken, and ``x.item()`` and ``x.tolist()`` read numbers, which have no derivative.
+Under `jit` nothing that depends on the arguments can be read, and under `vmap` nothing that depends
+on the lanes: `TracedValueError`.
 
 **No derivative is lost quietly.** What would turn a traced value into a plain number or store it in
 a plain array raises `TracedValueError` and says what to write: ``float(x)``, ``math.sin(x)``,
@@ -90,7 +91,9 @@ np.float64(6.0)
 
 **Kinks.** ``abs`` has derivative 0 at 0. Operands of ``maximum`` and ``minimum`` that tie take half
 each, and tied elements of ``max`` and ``min`` share equally. ``where`` follows the selected branch,
-and a NaN of the other one reaches nothing. ``sort`` follows its permutation. ``hypot`` and ``norm``
+and a NaN of the other one reaches nothing, except that in reverse mode the branch that was not
+selected gets a cotangent of 0, which times a derivative that is infinite or NaN is NaN: keep its
+argument inside the domain, as in ``np.sqrt(np.where(x > 0, x, 1.0))``. ``sort`` follows its permutation. ``hypot`` and ``norm``
 have derivative 0 at 0. Of ``x**y`` the derivative by x is 0 where y is 0, and the one by y is 0
 where x is 0 and y positive.
 
@@ -736,7 +739,8 @@ def root(
 
     ``residual(x)`` has the structure and shapes of ``x``, and captures what ``x`` depends on. The
     derivative of ``x`` by those values is that of the implicit function: ``solve`` is never
-    differentiated, and may do what it likes, read values and call other libraries.
+    differentiated, and may do what it likes, read values that `detach` gives it and call other
+    libraries. Under `jit` and `vmap` there are no values to read: there it calls them by `callback`.
 
     >>> def cube_root(a):
     ...     return rune.root(lambda x: x**3 - a, lambda: np.cbrt(rune.detach(a)))
@@ -884,8 +888,9 @@ def jit(f: Callable[_P, _R], *, static_argnames: str | Sequence[str] = ()) -> _C
     **Variants.** A program compiles once per layout of its arguments. Every layout and byte order
     that NumPy has is read right, a strided array in place; what native code cannot read is copied.
 
-    **Captures.** An array that ``f`` captures is a constant, bound by reference when ``f`` is traced.
-    Pass it as an argument to change it between calls.
+    **Captures.** What ``f`` captures is a constant, as it was when ``f`` was traced: a small array is
+    copied, a large one bound by reference and not to be written to. Pass it as an argument to change it
+    between calls.
 
     **Results have storage of their own**, also where ``f`` returns its argument or a view of it.
 
