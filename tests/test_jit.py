@@ -82,8 +82,7 @@ def test_a_warning_names_an_int_that_changes_every_call():
         for k in range(5):
             f(x3, k)
     with pytest.warns(UserWarning, match=r"^rune\.jit: .* values of the int 1"):
-        for k in range(5, 9):
-            f(x3, k)
+        [f(x3, k) for k in range(5, 9)]
 
 
 def test_an_exception_in_a_trace_leaves_nothing_behind():
