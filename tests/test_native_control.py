@@ -7,6 +7,7 @@ import pytest
 from test_native_forms import Builder, Failed, check, compiled, failing, random_array, run
 
 from rune import native
+from rune.native.nest import Host
 from rune.program import Literal
 
 rng = np.random.default_rng(11)
@@ -232,6 +233,28 @@ def test_failures_come_in_order():
         for one in (good[1], bad):
             for two in (good[2], bad):
                 check(block, [xs, one, two])
+
+
+@pytest.mark.parametrize("n", [4, 300])
+def test_nothing_is_called_after_a_failure(n):
+    called = []
+
+    def call(x):
+        called.append(float(x[0]))
+        return [x]
+
+    step = Builder(((n,),), ((1,), "i8"))
+    x, k = step.inputs
+    (y,) = (step.add(Host((step.var((n,)),), (x,), call, "host")),)
+    y = step.op("add", y, step.broadcast(step.gather(x, k), (n,), (0,)))
+    b = Builder(((n,),), ((5, 1), "i8"))
+    f = native.compile(b.block(*b.loop(step.block(y), [b.inputs[0]], [b.inputs[1]], [], 5)), "CC")
+    f([np.ones(n), np.zeros((5, 1), np.int64)])
+    assert called == [1.0, 2.0, 4.0, 8.0, 16.0]
+    called.clear()
+    with pytest.raises(IndexError, match=r"\(in step 1\)"):
+        f([np.ones(n), np.array([[0], [n], [0], [0], [0]])])
+    assert called == [1.0, 2.0]
 
 
 def test_the_first_of_many_chunks_that_fail_is_named():

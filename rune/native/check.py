@@ -11,15 +11,15 @@ from __future__ import annotations
 import itertools
 
 from . import math
-from .function import loop_over
 from .index import Value
-from .source import Buffer, row_major
 from .unit import CHECK
 
 
 def check(e, form, stage) -> None:
     unit, fn = e.unit, e.unit.fn
     flag, ok = (e.source(x) for x in form.inputs)
+    if not ok.size:
+        return
     holds = math.constant(True, "b1")
     for at in itertools.product(*map(range, flag.shape)):
         holds = math.and_(fn, holds, unit.element(flag, at))
@@ -36,12 +36,11 @@ def check(e, form, stage) -> None:
 def first_false(unit, ok) -> Value:
     """The flat position of the first false element."""
     fn = unit.fn
-    place = Buffer(fn.alloca("i8", 1), "i8", ())
-    none = math.constant(-1, "i8")
-    place.store_flat(unit, 0, none)
-    with loop_over(fn, ok.shape) as at:
-        old = place.load(unit, place.base, None)
-        i = fn.index(sum((k * w for k, w in zip(at, row_major(ok.shape), strict=True)), 0))
-        first = math.and_(fn, math.not_(fn, unit.element(ok, at)), math.cmp(fn, "eq", old, none))
-        place.store_flat(unit, 0, math.select(fn, first, Value(i.name, "i8", i.depth, i.fn), old))
-    return place.load(unit, place.base, None)
+    with fn.loop_upto(math.constant(ok.size, "i8"), ok.size) as (i, leave):
+        index, rest = [], i
+        for n in reversed(ok.shape[1:]):
+            rest, k = divmod(rest, n)
+            index.insert(0, k)
+        index = (rest, *index) if ok.shape else ()
+        leave(math.not_(fn, unit.element(ok, index)))
+    return Value(i.terms[0][0].name, "i8", len(fn.scopes) - 1, fn)

@@ -445,11 +445,15 @@ def cholesky_lapack(e, a, out, n, p) -> None:
 
 
 def host(e, form: nest.Host, stage) -> None:
-    """Python through one callback: pointers to the arguments and to the results' storage."""
+    """Python through one callback: pointers to the arguments and to the results' storage.
+
+    Nothing is called after a failure.
+    """
     unit, fn = e.unit, e.unit.fn
     ins = [e.in_memory(x) if not isinstance(x, Literal) else in_cell(e, x) for x in form.inputs]
     ins = [packed(e, b) for b in ins]
     outs = [e.storage(v) for v in form.outs]
+    unit.stop_if_failed(fn.here(f"load i64, ptr {fn.name_of(unit.status)}", "i8"))
     table = fn.alloca("p", max(1, len(ins) + len(outs)))
     for k, b in enumerate([*ins, *outs]):
         p = fn.put(f"getelementptr ptr, ptr {table.name}, i64 {k}", "p", table)

@@ -302,7 +302,7 @@ class Unit:
         return table
 
     def stop_if_failed(self, code: Value) -> None:
-        """Leaves the function where a call inside it said so (a check failed, a host call raised)."""
+        """Leaves the function where a code is not 0: a check failed in a call inside it, a host call raised."""
         fn = self.fn
         fn.branch(math.cmp(fn, "ne", code, math.num(0, code)), self.leave, None)
 
