@@ -38,12 +38,6 @@ def test_native_functions_call_no_host():
     assert not wrong
 
 
-@pytest.mark.parametrize("name", TABLE["host"])
-def test_host_functions_call_the_host(name):
-    case = next(c for c in CASES if f"np.{name}(" in c)
-    assert calls_the_host(*function(case))
-
-
 @pytest.mark.parametrize("name", [n for n in TABLE["known"] if n != "place"])
 def test_functions_that_need_values_say_so(name):
     f = getattr(np, name)

@@ -20,7 +20,19 @@ from .emit import Emission
 from .index import Value
 from .report import Report
 from .source import Buffer
-from .unit import CHECK, HOST, INDEX, NOT_POSITIVE, SINGULAR, STATUS, STEPS, Unit
+from .unit import (
+    CHECK,
+    EIGENVALUES,
+    HOST,
+    INDEX,
+    NOT_FINITE,
+    NOT_POSITIVE,
+    SINGULAR,
+    SINGULAR_VALUES,
+    STATUS,
+    STEPS,
+    Unit,
+)
 
 DATA, STRIDES = 16, 40  # bytes into NumPy's array object (its C API fixes them)
 FRAMES = 10_000
@@ -88,6 +100,13 @@ def emit(block, layouts, name: str) -> Unit:
         Emission(unit, block, sources, targets, False).run()
     unit.report.workspace, unit.report.buffers = unit.workspace.end, unit.workspace.taken
     return unit
+
+
+UNSOLVED = {
+    EIGENVALUES: "Eigenvalues did not converge",
+    SINGULAR_VALUES: "SVD did not converge",
+    NOT_FINITE: "Array must not contain infs or NaNs",
+}
 
 
 class entry:
@@ -208,6 +227,8 @@ class Executable:
             raise np.linalg.LinAlgError(f"Matrix is not positive definite{where}")
         if code == SINGULAR:
             raise np.linalg.LinAlgError(f"Singular matrix{where}")
+        if code in UNSOLVED:
+            raise np.linalg.LinAlgError(UNSOLVED[code] + where)
         raise RuntimeError(f"native code failed with status {code}")
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rune.program import Literal
 
-from . import blas, math, nest
+from . import blas, math, nest, spectral
 from .function import loop_over
 from .index import Idx, Value
 from .source import Buffer, Source
@@ -173,8 +173,8 @@ def transposed(e, target: Buffer, s: Source, p, n) -> None:
 def lu_lapack(e, a, out, perm, n, check) -> None:
     """LAPACK factors the column-ordered copy; its row exchanges become a permutation."""
     unit, fn = e.unit, e.unit.fn
-    t = scratch(e, out.kind, (n, n))
-    pivots = scratch(e, "i4", (n,))
+    t = e.passing(out.kind, (n, n))
+    pivots = e.passing("i4", (n,))
     info = fn.alloca("i4", 1)
     with over_batch(e, a.shape[:-2]) as p:
         transposed(e, t, a, p, n)
@@ -198,14 +198,6 @@ def lu_lapack(e, a, out, perm, n, check) -> None:
             perm.store_at(unit, py, x)
 
 
-def scratch(e, kind, shape) -> Buffer:
-    b = e.temporary(kind, shape)
-    if b.place is not None:
-        e.owned.setdefault(id(b), []).append(b.place)
-        e.scratch.append(id(b))
-    return b
-
-
 # solves ---------------------------------------------------------------------------------------
 
 
@@ -222,7 +214,7 @@ def lu_solve(e, form, inputs, outs) -> None:
         factor = packed(e, e.buffer_of(factor))
     with e.kernel(x.size * n, "nest_solve"):
         fn = unit.fn
-        work = scratch(e, x.kind, (n, k)) if transpose else x
+        work = e.passing(x.kind, (n, k)) if transpose else x
         with over_batch(e, x.shape[:-2]) as p:
             wp = () if transpose else p
 
@@ -484,7 +476,7 @@ def in_cell(e, x: Literal) -> Buffer:
 def packed(e, b: Buffer) -> Buffer:
     if b.contiguous:
         return b
-    c = scratch(e, b.kind, b.shape)
+    c = e.passing(b.kind, b.shape)
     e.fill(c, b)
     return c
 
@@ -498,6 +490,6 @@ def argsort(e, form, inputs, outs) -> None:
     sort(e, inputs[0], outs[0])
 
 
-ROUTINES = {
+ROUTINES = spectral.ROUTINES | {
     "lu": lu, "lu_solve": lu_solve, "triangular_solve": triangular_solve, "cholesky": cholesky, "argsort": argsort,
 }  # fmt: skip

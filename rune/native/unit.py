@@ -17,6 +17,7 @@ from .index import Idx, Value
 STATUS = 16  # int64 words: code, value, size, axis, site, number of loops around it, their steps
 STEPS = 6  # the first word of the steps
 INDEX, NOT_POSITIVE, SINGULAR, HOST, CHECK = 1, 2, 3, 4, 5
+EIGENVALUES, SINGULAR_VALUES, NOT_FINITE = 6, 7, 8
 
 FAIL = """define internal i1 @fail(ptr %status, i64 %code, i64 %value, i64 %size, i64 %axis, i64 %site) cold noinline nounwind {
 entry:
@@ -127,7 +128,7 @@ class Unit:
         self.definitions: dict[str, str] = {}
         self.attributes: dict[str, str] = {}
         self.vector_symbols: dict[str, str] = {}
-        self.metadata: dict[str, int] = {}
+        self.rolled_loops = 0
         self.externs: list = []
         self.extern_slots: dict = {}
         self.functions: list[str] = []
@@ -167,9 +168,10 @@ class Unit:
         self.declare(f"declare {t} @{symbol}({', '.join([t] * arity)}) #{number}")
         self.attributes[symbol] = f"attributes #{number} = {self.attributes[symbol]}"
 
-    def loop_metadata(self, hint: str) -> str:
-        number = self.metadata.setdefault(hint, 100 + 10 * len(self.metadata))
-        return f"!{number}"
+    def rolled(self) -> str:
+        """Metadata of a loop that is not unrolled: a node of its own."""
+        self.rolled_loops += 1
+        return f"!{99 + self.rolled_loops}"
 
     def plain_loop(self) -> str:
         """Metadata of a loop that is as it should be: not to be unrolled or vectorised."""
@@ -220,12 +222,11 @@ class Unit:
         )
         out += self.attributes.values()
         out.append("!0 = !{}")
+        out.append('!2 = !{!"llvm.loop.unroll.disable"}')
         if self.plain:
             out.append("!1 = distinct !{!1, !2, !3}")
-            out.append('!2 = !{!"llvm.loop.unroll.disable"}\n!3 = !{!"llvm.loop.vectorize.enable", i1 false}')
-        for hint, number in self.metadata.items():
-            out.append(f"!{number} = distinct !{{!{number}, !{number + 1}}}")
-            out.append(f"!{number + 1} = {hint}")
+            out.append('!3 = !{!"llvm.loop.vectorize.enable", i1 false}')
+        out += [f"!{n} = distinct !{{!{n}, !2}}" for n in range(100, 100 + self.rolled_loops)]
         return "\n".join(out) + "\n"
 
     # functions ----------------------------------------------------------------------------------
@@ -405,4 +406,7 @@ class Unit:
         return len(self.checks) - 1
 
 
-__all__ = ["CHECK", "HOST", "INDEX", "LLVM", "NOT_POSITIVE", "SINGULAR", "SIZE", "STATUS", "STEPS", "Unit"]
+__all__ = [
+    "CHECK", "EIGENVALUES", "HOST", "INDEX", "LLVM", "NOT_FINITE", "NOT_POSITIVE", "SINGULAR", "SINGULAR_VALUES", "SIZE",
+    "STATUS", "STEPS", "Unit",
+]  # fmt: skip

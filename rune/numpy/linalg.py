@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -28,6 +29,7 @@ from rune.primitives import factor, linalg, movement
 from rune.primitives.map import cast
 from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e
+from rune.trace import record
 
 __all__ = ["inv", "norm", "solve"]
 
@@ -113,6 +115,22 @@ def tensorinv(a, ind=2):
     return movement.reshape(
         inv(movement.reshape(a, (rows, math.prod(shape[ind:])))), shape[ind:] + shape[:ind]
     )
+
+
+@functools.lru_cache(maxsize=256)
+def pinv_program(type, rcond):
+    """The pseudo-inverse by singular values, as NumPy computes it."""
+
+    def by_singular_values(a):
+        u, s, vh = factor.svd(a)
+        large = e.gt(s, e.mul(rcond, reduced("max", s, -1, True)))
+        inverse = e.select(large, e.div(1.0, e.select(large, s, 1.0)), 0.0)
+        return matmul(H(vh), e.mul(movement.reshape(inverse, (*shape_of(inverse), 1)), H(u)))
+
+    return record("pinv", [type], lambda args: [by_singular_values(*args)])[0]
+
+
+factor.Pinv.program = staticmethod(pinv_program)
 
 
 @function("linalg.pinv")

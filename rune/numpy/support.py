@@ -1,8 +1,7 @@
 """Which of NumPy's functions work on traced values, and how they compile; `python -m rune.numpy.support`.
 
-The answer is read off the tables and the code behind them.  A function is *host* where compiled code
-calls NumPy for it: its definition reaches a factorisation or a transform that has no native form.  It
-is *known* where its result's shape depends on values: it works under the derivatives, which know them,
+The answer is read off the tables and the code behind them.  A function is *partly* native where
+compiled code calls NumPy for some arguments.  It is *known* where its result's shape depends on values: it works under the derivatives, which know them,
 and raises under jit and vmap.  What NumPy does not dispatch (`np.array`, `np.r_`) is not listed.
 """
 
@@ -17,7 +16,7 @@ import numpy as np
 
 import rune.numpy  # noqa: F401  (fills the tables)
 from rune.numpy.sets import concrete
-from rune.primitives import factor, fft
+from rune.primitives import fft
 from rune.value import tables
 
 __all__ = ["KINDS", "names", "support", "text"]
@@ -25,15 +24,10 @@ __all__ = ["KINDS", "names", "support", "text"]
 KINDS = {
     "native": "compile to native code",
     "partly": "compile to native code, except where noted",
-    "host": "are called on the host by compiled code",
     "known": "need known values: they work under the derivatives and raise under jit and vmap",
     "refused": "raise",
 }
 PARTLY = {
-    "linalg.norm": "the matrix norms 2, -2 and nuc call the host",
-    "linalg.matrix_norm": "the norms 2, -2 and nuc call the host",
-    "linalg.cond": "the orders 2, -2 and None call the host",
-} | {
     f"fft.{name}": f"more than {fft.SHORT} elements call the host"
     for name in "fft ifft rfft irfft hfft ihfft fft2 ifft2 fftn ifftn rfft2 rfftn irfft2 irfftn".split()
 }
@@ -44,7 +38,6 @@ REFUSED = {
 }
 KNOWN = {"real_if_close", "place"}
 OTHERWISE = {"where", "ix_"}  # they need values for a case of their own
-HOST = {factor.eigh, factor.svd, factor.qr, factor.eig, factor.pinv}
 
 
 def names() -> Iterator[tuple[str, Any]]:
@@ -95,7 +88,7 @@ def support() -> dict[str, dict[str, str]]:
             table["partly"][name] = PARTLY[name]
         else:
             behind = reached(answer, set())
-            kind = "host" if behind & HOST else "known" if (concrete in behind or name in KNOWN) and name not in OTHERWISE else "native"
+            kind = "known" if (concrete in behind or name in KNOWN) and name not in OTHERWISE else "native"
             table[kind][name] = ""
     return table
 

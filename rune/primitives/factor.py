@@ -1,6 +1,6 @@
 """Factorisations whose derivative is a composition: eigenvalues, singular values, QR, pseudo-inverse.
 
-Each works on the last two axes, evaluates by NumPy, and is called on the host by compiled code.
+Each works on the last two axes and evaluates by NumPy; compiled code calls the same LAPACK routines.
 Where two eigenvalues or singular values are equal their vectors have no derivative; theirs is left
 out, so that functions which do not depend on the choice of vectors differentiate right.
 
@@ -11,6 +11,7 @@ constant rank, Golub and Pereyra (1973).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,11 @@ class Factorisation(Primitive):
         outs = bind(self, args, params)
         return outs, [True] * len(outs)
 
+    def effect(self, params):
+        return "fail"
+
     def lower(self, e):
-        params = e.params
-        return [nest.Host(e.outputs, e.inputs, lambda *args: self.evaluate(args, params), self.name.lower())]
+        return [nest.Library(e.outputs, e.inputs, self.name.lower(), dict(e.params))]
 
     def jvp(self, primals, tangents, params):
         if tangents[0] is None:
@@ -228,9 +231,13 @@ class Eig(Factorisation):
 
 
 class Pinv(Factorisation):
-    """The pseudo-inverse, singular values up to `rcond` times the largest taken as zeros."""
+    """The pseudo-inverse, singular values up to `rcond` times the largest taken as zeros.
+
+    Compiled code runs a program of other operations; `program` makes it, from the operand's type.
+    """
 
     name = "Pinv"
+    program: Callable = None
 
     def type(self, types, params):
         (a,) = types
@@ -239,6 +246,15 @@ class Pinv(Factorisation):
 
     def evaluate(self, args, params):
         return [np.linalg.pinv(args[0], params["rcond"])]
+
+    def effect(self, params):
+        return None
+
+    def batch(self, size, args, mapped, params):
+        return bind(self, args, {**params, "of": type_of(args[0])}), [True]
+
+    def inlined(self, params):
+        return Pinv.program(params["of"], params["rcond"])
 
     def derivative(self, a, da, params):
         (p,) = bind(self, [a], params)
@@ -271,4 +287,4 @@ def eig(a: Any) -> list:
 
 
 def pinv(a: Any, rcond: float) -> Any:
-    return bind(pinv_, [a], {"rcond": rcond})[0]
+    return bind(pinv_, [a], {"rcond": rcond, "of": type_of(a)})[0]
