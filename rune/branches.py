@@ -65,6 +65,7 @@ def chosen(name: str, index: Any, branches: list, args: tuple) -> Any:
     outs_tree: list[Tree] = []
     totals: list[list] = []
     types: list[list] = []
+    results: list[list] = []
     traces = []
     for label, f in branches:
 
@@ -73,20 +74,23 @@ def chosen(name: str, index: Any, branches: list, args: tuple) -> Any:
             inside = tree.build([box(next(given)) if d else x for x, d in zip(found, dynamic, strict=True)])
             leaves, out = array_leaves(name, f(*inside))
             outs_tree.append(out)
-            types.append([type_or_none(x) for x in raws(leaves)])
-            return raws(leaves)
+            results.append(raws(leaves))
+            types.append([type_or_none(x) for x in results[-1]])
+            return [x for x, t in zip(results[-1], types[-1], strict=True) if t is not None]
 
         own: list = []
         traces.append((label, *record(name, [type_of(x) for x in values], flat, own)))
         totals.append(own)
     together = list(dict.fromkeys(total for own in totals for total in own))
     traces = with_totals(traces, totals, together)
-    programs, captures = agreed(name, traces, outs_tree, types, len(values))
+    programs, captures = agreed(name, traces, outs_tree, types, results, len(values))
     operands = [index, *values, *captures]
     outs = apply(cond_, operands, {"branch": programs})
-    n = outs_tree[0].size
+    n = sum(t is not None for t in types[0])
     arrive(list(zip(together, outs[n:], strict=True)))
-    return outs_tree[0].build([box(x) for x in outs[:n]])
+    given = iter(outs)
+    static = zip(results[0], types[0], strict=True)
+    return outs_tree[0].build([x if t is None else box(next(given)) for x, t in static])
 
 
 def read_only(x: Any) -> Any:
@@ -99,11 +103,12 @@ def read_only(x: Any) -> Any:
 
 
 def agreed(
-    name: str, traces: list, trees: list[Tree], types: list[list], n: int
+    name: str, traces: list, trees: list[Tree], types: list[list], results: list[list], n: int
 ) -> tuple[tuple[Program, ...], list[Value]]:
     """The branches over one list of operands, with results of one structure and one list of types.
 
-    `types` are the results' own: a Python number takes the dtype of the other branches.
+    `types` are the results' own: a Python number takes the dtype of the other branches.  A leaf without
+    a type is static, and the same from every branch.
     """
     labels = [label for label, _, _ in traces]
     captures = list({id(x): x for _, _, found in traces for x in found}.values())
@@ -111,14 +116,23 @@ def agreed(
         if tree != trees[0]:
             raise ValueError(f"{name}: the results of {label} and {labels[0]} have different structures")
     common = []
-    for path, column in zip(trees[0].paths(), zip(*types, strict=True), strict=True):
-        first = next((k for k, t in enumerate(column) if not t.weak), 0)
+    for k, (path, column) in enumerate(zip(trees[0].paths(), zip(*types, strict=True), strict=True)):
+        where = f"{name}: {path}: " if path else f"{name}: "
+        if None in column:
+            static = [found[k] for found in results]
+            for label, t, x in zip(labels, column, static, strict=True):
+                if t is not None or type(x) is not type(static[0]) or x != static[0]:
+                    raise ValueError(
+                        f"{where}{t or describe(x)} from {label}, {column[0] or describe(static[0])} from {labels[0]}: "
+                        "what is no array must be the same from every branch"
+                    )
+            continue
+        first = next((j for j, t in enumerate(column) if not t.weak), 0)
         dtype = column[first].dtype
         if column[first].weak:
             dtype = np.result_type(*(t.dtype for t in column))
         for label, t in zip(labels, column, strict=True):
             if t.shape != column[first].shape or not t.fits(dtype):
-                where = f"{name}: {path}: " if path else f"{name}: "
                 raise ValueError(f"{where}{t} from {label}, {column[first]} from {labels[first]}")
         common.append(dtype)
     common += [t.dtype for t in traces[0][1].output_types[len(common) :]]  # of additions to totals

@@ -106,3 +106,22 @@ def test_a_root_found_on_the_host_compiles_and_maps():
     assert rune.grad(cube_root)(8.0) == pytest.approx(want)
     assert rune.jit(rune.grad(cube_root))(8.0) == pytest.approx(want)
     np.testing.assert_allclose(rune.vmap(rune.grad(cube_root))(np.array([8.0, 8.0])), want)
+
+
+def test_a_string_passes_through_the_branches_of_a_compiled_function():
+    layer = {"w": x3, "act": "tanh"}
+    double = lambda c: {**c, "w": 2 * c["w"]}
+    f = lambda p, c: rune.cond(p > 0, double, lambda c: c, c)
+    for run in (f, rune.jit(f)):
+        for p, factor in ((1.0, 2), (-1.0, 1)):
+            out = run(p, layer)
+            assert out["act"] == "tanh"
+            np.testing.assert_array_equal(out["w"], factor * x3)
+    lanes = rune.vmap(lambda p: f(p, layer)["w"])(np.array([1.0, -1.0]))
+    np.testing.assert_array_equal(lanes, [2 * x3, x3])
+    rename = lambda c: {**c, "act": "relu"}
+    for other in (rename, lambda c: {**c, "act": c["w"][0]}):
+        with pytest.raises(
+            ValueError, match=r"^rune\.cond: act: .* from on_(true|false), .* the same from every branch$"
+        ):
+            rune.jit(lambda p, other=other: rune.cond(p > 0, other, lambda c: c, layer))(1.0)
