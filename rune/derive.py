@@ -15,17 +15,19 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from rune.batch import Batch, Lanes
 from rune.cut import Plan, plan
 from rune.jvp import Forward
-from rune.level import bind, opened
+from rune.level import apply, bind, opened
 from rune.linear import Recorder
 from rune.linear import transpose as transpose_record
 from rune.primitives.primitive import zeros
 from rune.program import Literal, Program, Type, Var
-from rune.trace import Staged, Trace, run
+from rune.trace import Staged, Trace, record, run
 
-__all__ = ["Linearized", "batch", "jvp", "linearize", "transpose"]
+__all__ = ["Linearized", "batch", "guarded", "jvp", "linearize", "transpose"]
 
 Mask = tuple[bool, ...]
 
@@ -283,3 +285,25 @@ def batch(program: Program, mask: Mask, size: int, force: Mask = ()) -> tuple[Pr
         return derived, present
 
     return kept(program, ("batch", mask, int(size), getattr(size, "name", None), force), build)
+
+
+def guarded(program: Program) -> Program:
+    """The program with a further last input, one boolean: where it is false, nothing in it fails.
+
+    Its results mean something where it is true.  It is what becomes of a branch or a step before it is
+    batched for lanes of which some do not take it.
+    """
+
+    def f(inputs):
+        args, taken = inputs[:-1], inputs[-1]
+        env = dict(zip(map(id, program.inputs), args, strict=True))
+        read = lambda v: v.value if isinstance(v, Literal) else env[id(v)]
+        for eq in program.equations:
+            args, params = [read(v) for v in eq.inputs], eq.params
+            if eq.effect is not None:
+                args, params = eq.primitive.guarded(args, params, taken)
+            env.update(zip(map(id, eq.outputs), apply(eq.primitive, args, params), strict=True))
+        return [read(v) for v in program.outputs]
+
+    types = [*program.input_types, Type(np.dtype(np.bool_), ())]
+    return kept(program, ("guarded",), lambda: record(program.name, types, f)[0])

@@ -59,6 +59,92 @@ def test_what_a_branch_returns_has_storage_of_its_own(wrap):
         np.testing.assert_array_equal(table, np.arange(3.0))
 
 
+# Lanes that do not take a branch or a step ----------------------------------------------------------
+
+
+def checked(x):
+    rune.check(x > -3, "not taken")
+    return x
+
+
+table = np.arange(3.0)
+ones = np.arange(1.0, 3.0)
+OPEN = "native code reports an index of the linear half that is out of range in a lane that does not read it"
+MAY_FAIL = {
+    "check": checked,
+    "constant": lambda x: (rune.check(np.bool_(True), "constant"), x * 2)[1],
+    "scan": lambda x: rune.scan(lambda c, r: (checked(c) * r, c), x, ones)[0],
+    "scan in scan": lambda x: rune.scan(
+        lambda c, _: (rune.scan(lambda d, r: (checked(d) * r, d), c, ones)[0], c), x, ones
+    )[0],
+    "iterate": lambda x: rune.iterate(lambda c: checked(c) * 2, x, until=lambda c: c > 3, max_steps=5),
+    "iterate out of steps": lambda x: rune.iterate(lambda c: c * 2, x, until=lambda c: c > 3, max_steps=5),
+    "cond": lambda x: rune.cond(x > 100, lambda x: x, checked, x),
+    "switch": lambda x: rune.switch(x.astype(np.int64), [np.sin, checked], x),
+    "index": lambda x: x * rune.asarray(table)[x.astype(np.int64)],
+    "jit": rune.jit(lambda x: checked(x) ** 2),
+    "remat": rune.remat(lambda x: checked(x) ** 2),
+    "custom_jvp": rune.custom_jvp(lambda x: (checked(x), lambda dx: dx)),
+    "custom_vjp": rune.custom_vjp(lambda x: (checked(x), lambda ct: ct)),
+    "vmap": lambda x: np.sum(rune.vmap(checked)(x * ones)),
+    "cholesky": lambda x: np.sum(np.linalg.cholesky(x * np.eye(2))),
+    "solve": lambda x: np.sum(np.linalg.solve((x + 9) * np.eye(2), ones)),
+    "inv": lambda x: np.sum(np.linalg.inv((x + 9) * np.eye(2))),
+}
+
+
+@pytest.mark.parametrize("f", MAY_FAIL.values(), ids=MAY_FAIL)
+def test_a_branch_not_taken_does_not_fail(wrap, f):
+    xs = np.array([1.0, -9.0])
+    g = lambda x: rune.cond(x > 0, f, lambda x: x * 0.5, x)
+    each = lambda h: np.stack([h(x) for x in xs])
+    np.testing.assert_allclose(wrap(rune.vmap(g))(xs), each(g))
+    np.testing.assert_allclose(wrap(rune.grad(lambda xs: np.sum(rune.vmap(g)(xs))))(xs), each(rune.grad(g)))
+
+    np.testing.assert_allclose(rune.vmap(rune.grad(g))(xs), each(rune.grad(g)))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        pytest.param(
+            f, id=name, marks=pytest.mark.xfail(name in ("index", "switch"), reason=OPEN, strict=True)
+        )
+        for name, f in MAY_FAIL.items()
+    ],
+)
+def test_the_compiled_derivative_of_a_branch_not_taken_does_not_fail(f):
+    xs = np.array([1.0, -9.0])
+    g = rune.grad(lambda x: rune.cond(x > 0, f, lambda x: x * 0.5, x))
+    np.testing.assert_allclose(rune.jit(rune.vmap(g))(xs), np.stack([g(x) for x in xs]))
+
+
+def test_a_lane_that_stopped_does_not_fail(wrap):
+    def f(x):
+        def step(c):
+            rune.check(c < 5, "large")
+            return c * 2
+
+        return rune.iterate(step, x, until=lambda c: c > 7, max_steps=9)
+
+    xs = np.array([60.0, 1.0, 4.0])
+    np.testing.assert_allclose(wrap(rune.vmap(f))(xs), [60, 8, 8])
+    np.testing.assert_allclose(wrap(rune.vmap(rune.grad(f)))(xs), [1, 8, 2])
+    with pytest.raises(ValueError, match=r"large.*lane 1"):
+        wrap(rune.vmap(f))(np.array([60.0, 5.0]))
+
+
+def test_a_branch_that_always_fails_fails_where_it_is_taken(wrap):
+    def fails(x):
+        rune.check(np.bool_(False), "always")
+        return x
+
+    f = wrap(rune.vmap(lambda x: rune.cond(x > 0, fails, np.sin, x)))
+    np.testing.assert_allclose(f(-np.ones(3)), np.sin(-np.ones(3)))
+    with pytest.raises(ValueError, match=r"always.*lane 1"):
+        f(np.array([-1.0, 1.0]))
+
+
 # Totals ---------------------------------------------------------------------------------------------
 
 total = rune.Total("total")

@@ -65,6 +65,9 @@ class Call(Primitive):
         over, present = derive.batch(params["program"], tuple(mapped), size)
         return bind(call, args, {"program": over}), list(present)
 
+    def guarded(self, args, params, taken):
+        return [*args, taken], {**params, "program": derive.guarded(params["program"])}
+
     def show(self, e, name):
         program = e.params["program"]
         return f"call {program.name} ({', '.join(name(v) for v in e.inputs)})", []

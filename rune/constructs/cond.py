@@ -8,8 +8,6 @@ a branch only through lanes that took it (`gate`), so a branch not taken never g
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from rune import derive
@@ -20,7 +18,7 @@ from rune.native import nest
 from rune.primitives import effects, movement
 from rune.primitives.primitive import Primitive, Unknown, zeros
 from rune.primitives.scalar import e
-from rune.program import Literal, Program, Type, Var, type_of
+from rune.program import Program, Type, Var, type_of
 from rune.trace import record, run
 
 __all__ = ["cond_"]
@@ -99,15 +97,18 @@ class Cond(Primitive):
         chosen: list = []
         for k, b in enumerate(branches):
             taken = e.eq(index, k)
-            over, _ = derive.batch(b, (True,) * len(operands), size, (True,) * n)
+            over, _ = derive.batch(derive.guarded(b), (True,) * (len(operands) + 1), size, (True,) * n)
             with np.errstate(all="ignore"):  # also runs for lanes that take another branch
-                outs = run_where(over, [effects.gate(taken, x) for x in operands], taken)
+                outs = run(over, [*(effects.gate(taken, x) for x in operands), taken])
             if not chosen:
                 chosen = outs
             else:
                 wide = lambda x, taken=taken: movement.reshape(taken, (size,) + (1,) * (type_of(x).ndim - 1))
                 chosen = [e.select(wide(x), x, before) for x, before in zip(outs, chosen, strict=True)]
         return chosen, [True] * n
+
+    def guarded(self, args, params, taken):
+        return [*args, taken], {**params, "branch": tuple(map(derive.guarded, params["branch"]))}
 
     def lower(self, e):
         blocks = tuple(lower(b, f"branch{k}") for k, b in enumerate(e.params["branch"]))
@@ -155,17 +156,3 @@ def widened(linear: Program, reads: list[list], k: int) -> Program:
 
     key = ("widened", tuple(tuple(type_of(x).strong() for x in values) for values in reads), k)
     return derive.kept(linear, key, build)
-
-
-def run_where(program: Program, args: list, taken: Any) -> list:
-    """`run` for lanes of which some are not taken: what may fail is made harmless in those."""
-    if program.effect is None:
-        return run(program, args)
-    env = dict(zip(map(id, program.inputs), args, strict=True))
-    read = lambda v: v.value if isinstance(v, Literal) else env[id(v)]
-    for eq in program.equations:
-        inputs = [read(v) for v in eq.inputs]
-        if eq.effect == "fail":
-            inputs = eq.primitive.harmless(inputs, taken)
-        env.update(zip(map(id, eq.outputs), bind(eq.primitive, inputs, eq.params), strict=True))
-    return [read(v) for v in program.outputs]

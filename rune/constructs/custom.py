@@ -88,6 +88,9 @@ class Ruled(Primitive):
         )
         return outs, [True] * len(outs)
 
+    def guarded(self, args, params, taken):
+        return [*args, taken], {**params, "program": derive.guarded(params["program"])}
+
     def show(self, e, name):
         return f"{self.name} ({', '.join(name(v) for v in e.inputs)})", []
 

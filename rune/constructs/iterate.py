@@ -176,10 +176,10 @@ class While(Primitive):
         step, until, c = params["step"], params["until"], params["carries"]
         mask = tuple(k < c or m for k, m in enumerate(mapped))
         every = (True,) * len(step.outputs)
-        over, _ = derive.batch(step, mask, size, every)
+        over, _ = derive.batch(derive.guarded(step), (*mask, True), size, every)
         test, _ = derive.batch(until, mask, size, (True,))
         flags = Type(np.dtype(np.int64), (size,))
-        types = [*over.input_types[:c], flags, *over.input_types[c:]]
+        types = [*over.input_types[:c], flags, *over.input_types[c:-1]]
 
         def body(inputs):
             carry, taken, captures = inputs[:c], inputs[c], inputs[c + 1 :]
@@ -189,7 +189,7 @@ class While(Primitive):
             gated = [
                 effects.gate(going, x) if m else x for x, m in zip([*carry, *captures], lanes, strict=True)
             ]
-            outs = run(over, gated)
+            outs = run(over, [*gated, going])
             wide = lambda x: movement.reshape(going, (size,) + (1,) * (type_of(x).ndim - 1))
             after = [e.select(wide(new), new, old) for new, old in zip(outs[:c], carry, strict=True)]
             rows = [e.select(wide(x), x, zeros(type_of(x))) for x in outs[c:]]
@@ -210,6 +210,10 @@ class While(Primitive):
         carry, taken, stacks = outs[:c], outs[c], outs[c + 1 : -1]
         stacks = [movement.permute(x, (1, 0, *range(2, type_of(x).ndim))) for x in stacks]
         return [*carry, *stacks, taken], [True] * (len(outs) - 1)
+
+    def guarded(self, args, params, taken):
+        both = {"step": derive.guarded(params["step"]), "until": derive.guarded(params["until"])}
+        return [*args, taken], {**params, **both}
 
     def lower(self, eq):
         p = eq.params

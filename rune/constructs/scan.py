@@ -266,6 +266,9 @@ class Scan(Primitive):
         more = {"step": kept_as(step, ("stopped loop", c, rows), ordered), "rows": rows + 1}
         return self.batch(size, ready, flags, {**params, **more})
 
+    def guarded(self, args, params, taken):
+        return [*args, taken], {**params, "step": derive.guarded(params["step"])}
+
     def lower(self, eq):
         p = eq.params
         counted = len(eq.inputs) > len(p["step"].inputs)

@@ -11,6 +11,7 @@ transpose read the same indices, found right by then, so `checked` operations ha
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,8 @@ class Gather(Linear):
 
     def evaluate(self, args, params):
         x, *indices = args
-        return [np.asarray(x)[tuple(indices)]]
+        x = np.asarray(x)
+        return [at_indices(lambda indices: x[indices], x.shape, indices, params)]
 
     def jvp(self, primals, tangents, params):
         outs = bind(self, primals, params)
@@ -127,10 +129,8 @@ class Scatter(Linear):
     def evaluate(self, args, params):
         target, updates, *indices = args
         out = np.array(target, copy=True)
-        if params["op"] == "set":
-            out[tuple(indices)] = updates
-        else:
-            np.add.at(out, tuple(indices), updates)
+        write = out.__setitem__ if params["op"] == "set" else functools.partial(np.add.at, out)
+        at_indices(lambda indices: write(indices, updates), out.shape, indices, params)
         return [out]
 
     def jvp(self, primals, tangents, params):
@@ -202,6 +202,17 @@ class Argsort(Primitive):
 
     def lower(self, e):
         return [nest.Library(e.outputs, e.inputs, "argsort", {})]
+
+
+def at_indices(f: Any, shape: tuple[int, ...], indices: list, params: dict) -> Any:
+    """`f` of the indices.  Those checked before are out of range only in lanes that nothing reads, whose
+    branch is not taken: they are clamped, as in native code."""
+    try:
+        return f(tuple(indices))
+    except IndexError:
+        if not params["checked"]:
+            raise
+        return f(tuple(np.clip(i, -n, n - 1) for i, n in zip(indices, shape, strict=False)))
 
 
 gather_, scatter_, argsort_ = Gather(), Scatter(), Argsort()

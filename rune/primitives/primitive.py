@@ -81,8 +81,12 @@ class Primitive:
         return self.recompute and not e.effect
 
     def harmless(self, args: list, taken: Any) -> list:
-        """The arguments with such values in the lanes that are not `taken` that those cannot fail."""
+        """The arguments, with such values where the scalar `taken` is false that the operation cannot fail."""
         return args
+
+    def guarded(self, args: list, params: dict, taken: Any) -> tuple[list, dict]:
+        """`harmless`, for an operation with an effect; one that carries programs guards those."""
+        return self.harmless(args, taken), params
 
     def details(self, params: dict) -> str:
         """What stands between the operation and its operands in a program's text."""
@@ -109,12 +113,10 @@ def zeros(type: Type) -> Any:
 
 
 def where_taken(taken: Any, x: Any, otherwise: Any) -> Any:
-    """`x` in the lanes (axis 0) that are taken, `otherwise` in the rest."""
-    from rune.primitives import movement
+    """`x` where the scalar `taken` is true, else `otherwise`."""
     from rune.primitives.scalar import e
 
-    t = type_of(x)
-    return e.select(movement.reshape(taken, t.shape[:1] + (1,) * (t.ndim - 1)), x, otherwise)
+    return e.select(taken, x, otherwise)
 
 
 class Linear(Primitive):
