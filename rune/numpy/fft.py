@@ -6,6 +6,7 @@ its mirror image conjugated.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -16,11 +17,23 @@ from rune.numpy.elementwise import conjugate
 from rune.numpy.register import function
 from rune.numpy.shapes import roll
 from rune.primitives import movement
+from rune.primitives.fft import FFT
 from rune.primitives.fft import fft as transform
+from rune.primitives.fft import transform as composed
 from rune.primitives.map import cast
 from rune.primitives.scalar import e
+from rune.trace import record
 
 __all__: list[str] = []
+
+
+@functools.lru_cache(maxsize=256)
+def program(type, inverse):
+    """What compiled code runs for a transform."""
+    return record("fft", [type], lambda args: [composed(*args, 1 if inverse else -1)])[0]
+
+
+FFT.program = staticmethod(program)
 
 
 def scale_of(n: int, inverse: bool, norm: str | None) -> float:

@@ -28,7 +28,7 @@ KINDS = {
     "refused": "raise",
 }
 PARTLY = {
-    f"fft.{name}": f"more than {fft.SHORT} elements call the host"
+    f"fft.{name}": f"more than {fft.LONG} elements call the host"
     for name in "fft ifft rfft irfft hfft ihfft fft2 ifft2 fftn ifftn rfft2 rfftn irfft2 irfftn".split()
 }
 REFUSED = {
