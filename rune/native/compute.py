@@ -9,9 +9,9 @@ from __future__ import annotations
 import math as _math
 
 from . import math, nest
-from .function import SIZE
+from .function import LLVM, SIZE
 from .index import Idx, Value, bounds
-from .source import Computed, broadcast_index
+from .source import Buffer, Computed, broadcast_index
 
 
 class Read:
@@ -102,6 +102,48 @@ def combine(fn, op: str, a: Value, b: Value, free: bool = False) -> Value:
     if k[0] == "f" and free:
         return math.C(fn, "maximum" if op == "max" else "minimum", a, b)
     return math.apply(fn, "maximum" if op == "max" else "minimum", [a, b], k)
+
+
+class Cell:
+    """A running reduction in a register.
+
+    Extremes of floats have a second register that says whether a NaN was seen: comparisons that need
+    not look for NaN become vector instructions, and the NaN is put in at the end.
+    """
+
+    def __init__(self, unit, op: str, kind: str):
+        self.unit, self.op, self.kind = unit, op, kind
+        self.value = self.register(kind, identity(op, kind))
+        split = op in ("max", "min") and kind in ("f4", "f8")
+        self.nan = self.register("u4", math.constant(0, "u4")) if split else None
+
+    def register(self, kind: str, first: Value) -> Buffer:
+        b = Buffer(self.unit.fn.alloca(kind, 1), kind, (), maybe_product=False)
+        b.store_flat(self.unit, 0, first)
+        return b
+
+    def add(self, v: Value, free: bool = True) -> None:
+        fn, unit = self.unit.fn, self.unit
+        v = math.cast(fn, v, self.kind)
+        old = self.value.load(unit, self.value.base, None)
+        if self.nan is None:
+            self.value.store_flat(unit, 0, combine(fn, self.op, old, v, free))
+            return
+        a, b, t = fn.name_of(v), fn.name_of(old), LLVM[self.kind]
+        better = fn.put(f"fcmp nnan nsz {'ogt' if self.op == 'max' else 'olt'} {t} {a}, {b}", "b1", v, old)
+        new = fn.put(f"select nnan nsz i1 {better.name}, {t} {a}, {t} {b}", self.kind, better, v, old)
+        self.value.store_flat(unit, 0, new)
+        seen = self.nan.load(unit, self.nan.base, None)
+        is_nan = math.cast(fn, math.cmp(fn, "uno", v, v), "u4")
+        self.nan.store_flat(unit, 0, math.or_(fn, seen, is_nan))
+
+    def total(self) -> Value:
+        fn, unit = self.unit.fn, self.unit
+        v = self.value.load(unit, self.value.base, None)
+        if self.nan is None:
+            return v
+        seen = math.truth(fn, self.nan.load(unit, self.nan.base, None))
+        return math.select(fn, seen, math.constant(_math.nan, self.kind), v)
 
 
 def wide(kind: str) -> str:

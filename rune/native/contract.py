@@ -47,10 +47,7 @@ def contract(e, form: nest.Contract, stage) -> None:
             return
     total = target
     if added:
-        target = e.temporary(total.kind, total.shape)
-        if target.place is not None:
-            e.owned.setdefault(id(target), []).append(target.place)
-            e.scratch.append(id(target))
+        target = e.passing(total.kind, total.shape)
     if not (
         target.kind in blas.LETTER
         and one_kind
@@ -109,10 +106,7 @@ def products(e, form, target, a, b, batch, m, n, k, free) -> None:
         return
     total = target
     if kind != target.kind:
-        total = e.temporary(kind, target.shape)
-        if total.place is not None:
-            e.owned.setdefault(id(total), []).append(total.place)
-            e.scratch.append(id(total))
+        total = e.passing(kind, target.shape)
     op = "any" if kind == "b1" else "sum"
     e.loops(total.shape, [Store(total, Scalar(identity(op, kind)))])
     outer, inner = (m, n) if across_n else ((), m)

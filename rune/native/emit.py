@@ -38,6 +38,7 @@ class Emission:
         self.home: dict = {}  # output variable -> the target that it is computed into
         self.mutable: set = set()  # variables whose storage the block may overwrite
         self.scratch: list = []
+        self.alive: list = []
         self.owned: dict = {}  # variable -> workspace offset, given back after its last use
         self.depth = len(unit.fn.scopes) - 1
         self.fn = unit.fn
@@ -90,6 +91,15 @@ class Emission:
                 return b
         return self.in_workspace(kind, shape)
 
+    def passing(self, kind, shape, shared: bool = False) -> Buffer:
+        """Memory until the end of the stage; `shared` with other threads, which see no stack of this one."""
+        b = self.in_workspace(kind, shape) if shared else self.temporary(kind, shape)
+        if b.place is not None:
+            self.owned.setdefault(id(b), []).append(b.place)
+            self.scratch.append(id(b))
+            self.alive.append(b)  # its identity is the key above
+        return b
+
     def in_workspace(self, kind, shape) -> Buffer:
         fn = self.unit.fn
         place = self.unit.workspace.take(SIZE[kind] * size(shape))
@@ -116,11 +126,8 @@ class Emission:
         view = strided(self.unit, s)
         if view is not None:
             return view
-        b = self.temporary(s.kind, s.shape)
+        b = self.passing(s.kind, s.shape)
         self.fill(b, s)
-        if b.place is not None:
-            self.owned.setdefault(id(b), []).append(b.place)
-            self.scratch.append(id(b))
         return b
 
     # the block ----------------------------------------------------------------------------------
@@ -232,9 +239,7 @@ class Emission:
                 storage[v] = self.storage(v)
                 continue
             kind = math.kind_of(v.type.dtype)
-            b = self.in_workspace(kind, (cut[0] if cut else 1, *row))
-            self.owned.setdefault(id(b), []).append(b.place)
-            self.scratch.append(id(b))
+            b = self.passing(kind, (cut[0] if cut else 1, *row), shared=True)
             storage[v] = b
 
         def body(low, high, chunk):
@@ -306,11 +311,9 @@ class Emission:
             if s.prepared:
                 s.prepare(self)
                 continue
-            parts = self.in_workspace(s.target.kind, (number, *s.target.shape))
+            parts = self.passing(s.target.kind, (number, *s.target.shape), shared=True)
             if s.apart:
                 parts.strides, s.apart = (s.target.size, *s.apart), None
-            self.owned.setdefault(id(parts), []).append(parts.place)
-            self.scratch.append(id(parts))
             totals.append((s, s.target, parts))
         with unit.task(unit.kernel_name(), number) as chunk:
             fn = unit.fn
@@ -343,11 +346,8 @@ class Emission:
                 continue
             if 16 * s.size > size(stage.space) or size(shape[:-1]) <= 16:
                 continue
-            b = self.temporary(s.kind, shape)
+            b = self.passing(s.kind, shape)
             b.strides, b.maybe_product = short_axes_outside(shape, 1), s.maybe_product
-            if b.place is not None:
-                self.owned.setdefault(id(b), []).append(b.place)
-                self.scratch.append(id(b))
             self.fill(b, s)
             old[v] = s
             self.sources[v] = b

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import math
-from .compute import combine, first_extreme, identity, start, wide
+from .compute import Cell, combine, first_extreme, start, wide
 from .function import loop_over
 from .index import Value
 from .plan import size
@@ -84,14 +84,12 @@ def first_extreme_of_row(unit, op, s, extents, index_at) -> Value:
     """The place of the extreme in two passes that both vectorise: its value, then its first place."""
     fn = unit.fn
     word = "max" if op == "argmax" else "min"
-    best = Buffer(fn.alloca(s.kind, 1), s.kind, (), maybe_product=False)
+    best = Cell(unit, word, s.kind)
     place = Buffer(fn.alloca("i8", 1), "i8", ())
-    best.store_flat(unit, 0, identity(word, s.kind))
     place.store_flat(unit, 0, math.constant(size(extents), "i8"))
     with loop_over(fn, extents) as ks:
-        x = unit.element(s, index_at(ks))
-        best.store_flat(unit, 0, combine(fn, word, best.load(unit, best.base, None), x, free=True))
-    extreme = best.load(unit, best.base, None)
+        best.add(unit.element(s, index_at(ks)))
+    extreme = best.total()
     with loop_over(fn, extents) as ks:
         x = unit.element(s, index_at(ks))
         here = math.apply(fn, "eq", [x, extreme], "b1")
@@ -103,6 +101,32 @@ def first_extreme_of_row(unit, op, s, extents, index_at) -> Value:
         i = math.select(fn, here, Value(i.name, "i8", i.depth, i.fn), math.constant(size(extents), "i8"))
         place.store_flat(unit, 0, math.C(fn, "umin", place.load(unit, place.base, None), i))
     return place.load(unit, place.base, None)
+
+
+def arg_across(e, form, s, target, axis) -> None:
+    """argmax along an axis with others after it: whole rows are compared with the best so far."""
+    unit = e.unit
+    lead, rest = s.shape[:axis], s.shape[axis + 1 :]
+    best, place = e.passing(s.kind, rest), e.passing("i8", rest)
+    with e.kernel(s.size, "nest_arg"):
+        fn = unit.fn
+        with loop_over(fn, lead) as p:
+            with loop_over(fn, rest) as r:
+                best.store(unit, r, unit.element(s, (*p, 0, *r)))
+                place.store(unit, r, math.constant(0, "i8"))
+            if s.shape[axis] > 1:
+                with fn.loop(s.shape[axis] - 1) as k, loop_over(fn, rest) as r:
+                    x = unit.element(s, (*p, k + 1, *r))
+                    (b, _), (q, _) = best.address(unit, r), place.address(unit, r)
+                    old = best.load(unit, b, None)
+                    better = first_extreme(fn, form.op, old, x)
+                    i = fn.index(k + 1)
+                    i = Value(i.name, "i8", i.depth, i.fn)
+                    best.store_at(unit, b, math.select(fn, better, x, old))
+                    place.store_at(unit, q, math.select(fn, better, i, place.load(unit, q, None)))
+            with loop_over(fn, rest) as r:
+                q, _ = place.address(unit, r)
+                target.store(unit, (*p, *r), math.cast(fn, place.load(unit, q, None), target.kind))
 
 
 def arg_reduce(e, form, stage) -> None:
@@ -117,6 +141,9 @@ def arg_reduce(e, form, stage) -> None:
             Fold(target, s, form).clear(e)
         return
     axes = sorted(form.axes)
+    if len(axes) == 1 and size(s.shape[axes[0] + 1 :]) >= TWO_PASSES:
+        arg_across(e, form, s, target, axes[0])
+        return
     with e.kernel(s.size, "nest_arg"):
         fn = unit.fn
         with loop_over(fn, target.shape) as at:

@@ -22,6 +22,7 @@ LLVM = {
 }  # fmt: skip
 SIZE = {"b1": 1, "i1": 1, "i2": 2, "i4": 4, "i8": 8, "u1": 1, "u2": 2, "u4": 4, "u8": 8, "f2": 2, "f4": 4,
         "f8": 8, "c8": 8, "c16": 16}  # fmt: skip
+ROLLED = 64  # steps from which a loop is not unrolled
 ALLOCAS = 12 * 1024  # bytes of stack buffers that one function may hold; the contract allows 16 KiB
 
 
@@ -193,7 +194,7 @@ class Function:
         return outer, old, body
 
     @contextlib.contextmanager
-    def loop(self, n: int, hint: str = ""):
+    def loop(self, n: int):
         """A loop over 0 .. n - 1; gives its counter as an index."""
         if n == 1:
             yield 0
@@ -204,7 +205,8 @@ class Function:
         yield Idx(((counter, 1),), 0)
         self.scopes.pop()
         outer.ins = old
-        meta = f", !llvm.loop {self.unit.loop_metadata(hint)}" if hint else ""
+        # vector code is interleaved already; unrolling a long loop beyond that costs compile time alone
+        meta = f", !llvm.loop {self.unit.rolled()}" if n > ROLLED else ""
         old.append(
             f"  br label %L{k}.pre\nL{k}.pre:\n  br label %L{k}\nL{k}:\n"
             f"  %i{k} = phi i64 [ 0, %L{k}.pre ], [ %n{k}, %L{k}.latch ]"

@@ -255,8 +255,6 @@ def packed(e, b: Buffer, batch, rows, cols) -> Buffer:
                 e.fill(copy, view)
             fn.scopes[0].memo[key] = copy
         return copy
-    from .library import scratch
-
-    copy = scratch(e, b.kind, view.shape)
+    copy = e.passing(b.kind, view.shape)
     e.fill(copy, view)
     return copy

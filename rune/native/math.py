@@ -811,7 +811,6 @@ def _(fn, a):
     return I(fn, "fmul", near, tail)
 
 
-
 def next_half(fn, a: Value, b: Value) -> Value:
     """nextafter of float16, on the bits."""
     bits = fn.put(f"bitcast half {fn.name_of(a)} to i16", "i2", a)

@@ -29,10 +29,7 @@ def stable(e, form, k: int, stage) -> Source:
     s = e.source(x)
     if isinstance(x, Literal) or not e.plan.reaches(x, form.inputs[0]) or isinstance(s, Buffer):
         return s
-    b = e.temporary(s.kind, s.shape)
-    if b.place is not None:
-        e.owned.setdefault(id(b), []).append(b.place)
-        e.scratch.append(id(b))
+    b = e.passing(s.kind, s.shape)
     e.fill(b, s)
     return b
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 
 from . import math, nest
-from .compute import combine, identity, wide
+from .compute import Cell, combine, identity, wide
 from .index import Value
 from .plan import UNROLL, size
 from .source import Buffer, Computed, Scalar, Source, broadcast_index, row_major
@@ -118,12 +118,9 @@ class Fold:
         if not self.in_memory:
             return
         if self.kind != self.target.kind or self.apart:
-            self.memory = emission.temporary(self.kind, self.target.shape)
+            self.memory = emission.passing(self.kind, self.target.shape)
             if self.apart:
                 self.memory.strides = self.apart
-            if self.memory.place is not None:
-                emission.owned.setdefault(id(self.memory), []).append(self.memory.place)
-                emission.scratch.append(id(self.memory))
         emission.loops(self.target.shape, [Store(self.memory, Scalar(identity(self.op, self.kind)))])
 
     def clear(self, emission) -> None:
@@ -135,13 +132,9 @@ class Fold:
 
     def take(self, unit, index, v: Value) -> None:
         if self.cells:
-            self.add_to(unit, self.cells[-1][tuple(index[e] for e in self.kept)], v, free=True)
+            self.cells[-1][tuple(index[e] for e in self.kept)].add(v)
         else:
             self.add_to_memory(unit, tuple(i for d, i in enumerate(index) if d not in self.axes), v)
-
-    def add_to(self, unit, cell, v, free=False) -> None:
-        old = cell.load(unit, cell.base, None)
-        cell.store_flat(unit, 0, combine(unit.fn, self.op, old, math.cast(unit.fn, v, cell.kind), free))
 
     def add_to_memory(self, unit, at, v) -> None:
         p, _ = self.memory.address(unit, at)
@@ -149,19 +142,15 @@ class Fold:
         self.memory.store_at(unit, p, combine(unit.fn, self.op, old, v))
 
     def open(self, unit) -> None:
-        cells = {}
         kind = self.kind if self.cells else self.outer
-        for key in self.combinations:
-            cells[key] = cell = Buffer(unit.fn.alloca(kind, 1), kind, (), maybe_product=False)
-            cell.store_flat(unit, 0, identity(self.op, kind))
-        self.cells.append(cells)
+        self.cells.append({key: Cell(unit, self.op, kind) for key in self.combinations})
 
     def close(self, unit, index) -> None:
         for key, cell in self.cells.pop().items():
-            total = cell.load(unit, cell.base, None)
+            total = cell.total()
             at = (*(i for d, i in enumerate(index[: self.start]) if d not in self.axes), *key)
             if self.cells:
-                self.add_to(unit, self.cells[-1][key], total)
+                self.cells[-1][key].add(total, free=False)
             elif self.in_memory:
                 self.add_to_memory(unit, at, math.cast(unit.fn, total, self.kind))
             else:

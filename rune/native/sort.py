@@ -26,15 +26,13 @@ def _nan(fn, a):
 
 
 def argsort(e, x, out) -> None:
-    from .library import scratch
-
     unit = e.unit
     n = out.shape[-1]
     if not out.size:
         return
     # keys move with their indices, so that merging reads memory in order
-    keys = [scratch(e, x.kind, (n,)) for _ in range(2)]
-    places = [scratch(e, "i8", (n,)) for _ in range(2)]
+    keys = [e.passing(x.kind, (n,)) for _ in range(2)]
+    places = [e.passing("i8", (n,)) for _ in range(2)]
     with e.kernel(out.size * 16, "nest_sort"):
         fn = unit.fn
         with loop_over(fn, out.shape[:-1]) as p:

@@ -28,9 +28,7 @@ class Work:
         self.info = e.unit.fn.alloca("i4", 1)
 
     def __call__(self, *shape: int, kind: str | None = None) -> Buffer:
-        from .library import scratch
-
-        return scratch(self.e, kind or self.kind, shape)
+        return self.e.passing(kind or self.kind, shape)
 
     def failed(self, code: int) -> None:
         unit, fn = self.e.unit, self.e.unit.fn
