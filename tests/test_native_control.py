@@ -235,6 +235,27 @@ def test_failures_come_in_order():
                 check(block, [xs, one, two])
 
 
+@pytest.mark.parametrize("n", [2, 6, 40])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)], ids=str)
+def test_factorisations_fail_in_order(n, order):
+    step = Builder(((n, n),), ((),), ((1,), "i8"), ((n,),))
+    a, row, k, x = step.inputs
+    outs = [a]
+    for which in order:
+        if which == 0:
+            outs.append(step.library("cholesky", [step.op("mul", a, row)], [((n, n),)]))
+        elif which == 1:
+            step.check(step.op("lt", row, 2.0, dtype="?"), failing())
+        else:
+            outs.append(step.gather(x, k))
+    b = Builder(((n, n),), ((4,),), ((1,), "i8"), ((n,),))
+    block = b.block(*b.loop(step.block(*outs), [b.inputs[0]], [b.inputs[1]], b.inputs[2:], 4))
+    a = np.eye(n) + 0.01
+    for rows in ([1, 1, 1, 1], [1, 3, 1, 1], [1, -1, 3, 1], [1, 3, -1, 1]):
+        for at in (0, n):
+            check(block, [a, np.array(rows, float), np.array([at]), rng.random(n)])
+
+
 @pytest.mark.parametrize("n", [4, 300])
 def test_nothing_is_called_after_a_failure(n):
     called = []
