@@ -45,6 +45,8 @@ class Parameters:
                 raise ValueError(
                     f"{name}: argnums names argument {k}, and the function was called with {len(args)} by position"
                 )
+            if sum(k % len(args) == other % len(args) for other in positions) > 1:
+                raise ValueError(f"{name}: argnums names argument {k % len(args)} more than once")
             found, tree = array_leaves(name, args[k], str(k))
             self.leaves.append(found)
             self.trees.append(tree)
@@ -289,7 +291,7 @@ def vjp(f, *primals, has_aux=False):
         given = matching("rune.vjp", ct, reverse.tree, "", "cotangent", "result")
         paths = reverse.tree.paths()
         cts = [
-            checked("rune.vjp", path, x, t, "cotangent", "result") if t.inexact else None
+            checked("rune.vjp", path, x, t, "cotangent", "result") if t and t.inexact else None
             for path, x, t in zip(paths, given, types, strict=True)
         ]
         return reverse.parameters.derivatives(reverse.pull(cts))

@@ -80,3 +80,41 @@ def test_a_rules_static_results_come_back_as_they_are(wrap, rule):
     np.testing.assert_allclose(wrap(rune.grad(f))(x3), np.full(3, 6.0))
     np.testing.assert_allclose(wrap(rune.vmap(f))(np.stack([x3, x3])), np.full(2, np.sum(x3 * 6)))
     np.testing.assert_allclose(wrap(rune.hessian(f))(x3), np.zeros((3, 3)))
+
+
+# Results, positions and checks ----------------------------------------------------------------------
+
+
+def test_static_leaves_of_a_result_have_no_cotangent(wrap):
+    f = lambda x: {"y": x * 2, "name": "name", "n": 3, "none": None}
+
+    def pulled(x):
+        y, pullback = rune.vjp(f, x)
+        assert y["name"] == "name"
+        return pullback({**y, "y": np.ones(3)})
+
+    np.testing.assert_array_equal(wrap(pulled)(x3)[0], np.full(3, 2.0))
+
+
+@pytest.mark.parametrize("entry", [rune.grad, rune.value_and_grad, rune.jacfwd, rune.jacrev, rune.hessian])
+@pytest.mark.parametrize("argnums", [(0, 0), (0, -2), (1, 0, 1)])
+def test_a_position_is_named_once(entry, argnums):
+    with pytest.raises(ValueError, match=r"argnums names argument . more than once"):
+        entry(lambda x, y: x * y, argnums)(1.0, 2.0)
+
+
+COMPLEX = {
+    "real": lambda z: np.sum(np.abs(z) ** 2 * np.real(z)),
+    "imaginary": lambda z: np.sum(np.imag(np.exp(z))),
+    "holomorphic": lambda z: np.sum(z**3),
+}
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("f", COMPLEX.values(), ids=COMPLEX)
+def test_gradients_by_complex_arguments_are_checked(f, order):
+    z = np.array([0.3 + 0.2j, -1 + 0.5j])
+    rune.check_grads(f, z, modes=("reverse", "forward"), order=order)
+    wrong = rune.custom_jvp(lambda z: (f(z), lambda dz: rune.jvp(f, (z,), (dz * 1j,))[1]))
+    with pytest.raises(AssertionError, match=r"^rune.check_grads: along direction 0 of order 1"):
+        rune.check_grads(wrong, z, order=order)
