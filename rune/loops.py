@@ -41,18 +41,23 @@ def scan(step, init, xs=None, *, length=None, reverse=False, checkpoint_every=No
         return watched(step, init, xs, length, reverse, checkpoint_every, progress)
     if checkpoint_every is not None:
         return segmented(step, init, xs, length, reverse, checkpoint_every)
-    carry, carry_tree = started(NAME, init)
-    rows, rows_tree = flatten(xs)
-    n = rows_in(raws(rows), rows_tree, length)
-    loop = Step(NAME, step, carry_tree, rows_tree, [type_of(x) for x in carry])
-    if tracing() or n == 0:
-        return recorded(loop, carry, raws(rows), n, bool(reverse))
-    return stepped(loop, carry, raws(rows), n, bool(reverse))
+    return looped(NAME, step, init, xs, length, bool(reverse))
 
 
 def map(f, xs):
-    callable_("rune.map", f)
-    return scan(lambda _, x: (None, f(x)), None, xs)[1]
+    name = "rune.map"
+    callable_(name, f)
+    return looped(name, lambda _, x: (None, f(x)), None, xs, None, False)[1]
+
+
+def looped(name: str, step: Any, init: Any, xs: Any, length: Any, reverse: bool) -> tuple:
+    carry, carry_tree = started(name, init)
+    rows, rows_tree = flatten(xs)
+    n = rows_in(name, raws(rows), rows_tree, length)
+    loop = Step(name, step, carry_tree, rows_tree, [type_of(x) for x in carry])
+    if tracing() or n == 0:
+        return recorded(loop, carry, raws(rows), n, reverse)
+    return stepped(loop, carry, raws(rows), n, reverse)
 
 
 def segmented(step: Any, init: Any, xs: Any, length: Any, reverse: bool, every: Any) -> Any:
@@ -60,7 +65,7 @@ def segmented(step: Any, init: Any, xs: Any, length: Any, reverse: bool, every: 
     if type(every) is not int or every < 1:
         raise ValueError(f"{NAME}: checkpoint_every must be an int of at least 1, got {describe(every)}")
     leaves, tree = flatten(xs)
-    n = rows_in(raws(leaves), tree, length)
+    n = rows_in(NAME, raws(leaves), tree, length)
     whole = n - n % every
     inner = remat(lambda carry, rows, k: scan(step, carry, rows, length=k, reverse=reverse))
 
@@ -93,7 +98,7 @@ def watched(
     except ImportError:
         raise ImportError(f"{NAME}: progress needs tqdm: pip install tqdm") from None
     leaves, tree = flatten(xs)
-    n = rows_in(raws(leaves), tree, length)
+    n = rows_in(NAME, raws(leaves), tree, length)
     every = max(1, n // 100)
     bars: dict = {}
 
@@ -132,24 +137,27 @@ def started(name: str, init: Any) -> tuple[list, Tree]:
 
 def size(length: Any) -> int:
     if hasattr(type(length), "__index__"):
-        return operator.index(length)
+        n = operator.index(length)
+        if n >= 0:
+            return n
+        raise ValueError(f"{NAME}: length must be an int of at least 0, got {n}")
     raise TypeError(f"{NAME}: length must be an int, got {describe(length)}")
 
 
-def rows_in(rows: list, tree: Tree, length: Any) -> int:
+def rows_in(name: str, rows: list, tree: Tree, length: Any) -> int:
     """The number of steps: the leading length that all of `xs` share, or `length`."""
     found = None if length is None else size(length)
     if not rows and found is None:
-        raise ValueError(f"{NAME}: give xs or length")
+        raise ValueError(f"{name}: give {'xs or length' if name == NAME else 'xs with rows'}")
     first = "length"
     for x, path in zip(rows, tree.paths("xs"), strict=True):
         t = type_or_none(x)
         if t is None or not t.shape:
             raise ValueError(
-                f"{NAME}: {path}: {describe(x) if t is None else t} has no rows: xs needs a leading axis{of_list(path)}"
+                f"{name}: {path}: {describe(x) if t is None else t} has no rows: xs needs a leading axis{of_list(path)}"
             )
         if found is not None and t.shape[0] != found:
-            raise ValueError(f"{NAME}: {path}: {t.shape[0]} rows, {first}: {found}")
+            raise ValueError(f"{name}: {path}: {t.shape[0]} rows, {first}: {found}")
         if found is None:
             found, first = t.shape[0], path
     return found
@@ -273,7 +281,7 @@ def recorded(loop: Step, carry: list, rows: list, n: int, reverse: bool) -> Any:
         return [*after, *outputs]
 
     totals: list = []
-    program, captures = record(NAME, types, traced, totals)
+    program, captures = record(loop.name, types, traced, totals)
     if n == 0:
         outputs = program.output_types[c : len(program.outputs) - len(totals)]
         empty = [zeros(Type(t.dtype, (0, *t.shape))) for t in outputs]

@@ -109,6 +109,8 @@ def placed(level: Batch, x: Any, axis: int | None) -> Any:
         return x
     stacked = level.spread(x)
     n = type_of(stacked).ndim
+    if not -n <= axis < n:
+        raise ValueError(f"{NAME}: out_axes: axis {axis} of a result of {n} axes with the mapped one")
     axis %= n
     order = [*range(1, n)]
     order.insert(axis, 0)

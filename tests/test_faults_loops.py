@@ -174,3 +174,29 @@ def test_additions_are_counted_once_whatever_their_dtype(wrap, loop, value):
     zero = np.int64(0) if np.result_type(type(value)).kind in "bi" else 0.0
     run = lambda g: total.collect(zero, lambda: g(lambda x: loop(adds(value), x))(0.5))[1]
     assert run(wrap) == run(lambda f: wrap(rune.grad(f))) == run(lambda f: rune.grad(wrap(f))) == 5
+
+
+# Errors ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("xs", [np.float64(1), (np.ones(2), np.ones(3)), None, (), ["a"]], ids=repr)
+def test_a_map_s_errors_are_its_own(wrap, xs):
+    with pytest.raises((ValueError, TypeError), match=r"^rune.map: "):
+        wrap(lambda: rune.map(lambda row: row, xs))()
+
+
+def test_a_step_s_error_under_a_map_is_the_map_s(wrap):
+    with pytest.raises((ValueError, TypeError), match=r"^rune.map: "):
+        wrap(lambda xs: rune.map(lambda row: "text", xs))(np.ones(2))
+
+
+@pytest.mark.parametrize("length, error", [(-1, ValueError), (2.5, TypeError), ("3", TypeError)])
+def test_a_length_is_a_count(length, error):
+    with pytest.raises(error, match=r"rune.scan: length must be an int"):
+        rune.scan(lambda c, _: (c, c), 0.0, None, length=length)
+
+
+@pytest.mark.parametrize("axis", [2, 5, -3])
+def test_a_mapped_axis_of_a_result_exists(wrap, axis):
+    with pytest.raises(ValueError, match=r"rune.vmap: out_axes: axis"):
+        wrap(rune.vmap(lambda x: x * 2, out_axes=axis))(np.ones((2, 3)))
