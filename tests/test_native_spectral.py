@@ -53,7 +53,9 @@ def test_in_a_loop():
     a = matrices((5, 4, 4), float)
 
     def f(a):
-        return rune.scan(lambda c, m: (c + np.linalg.eigh(m + m.T)[1] @ c, np.linalg.svd(m)[1]), np.ones(4), a)
+        return rune.scan(
+            lambda c, m: (c + np.linalg.eigh(m + m.T)[1] @ c, np.linalg.svd(m)[1]), np.ones(4), a
+        )
 
     for got, want in zip(rune.jit(f)(a), f(a), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-9)

@@ -33,7 +33,9 @@ def test_native_functions_call_no_host():
     wrong = [
         case
         for case in CASES
-        if used(case) and all(KIND[name] == "native" for name in used(case)) and calls_the_host(*function(case))
+        if used(case)
+        and all(KIND[name] == "native" for name in used(case))
+        and calls_the_host(*function(case))
     ]
     assert not wrong
 
@@ -43,7 +45,9 @@ def test_functions_that_need_values_say_so(name):
     f = getattr(np, name)
     args = ([True, False, True],) if name in ("compress", "extract") else ()
     x = np.array([1.0, 0.0, 2.0])
-    call = (lambda x: f(x > 0, x)) if args else (lambda x: f(x, np.ones(2)) if "1d" in name else f(x * (1 + 0j)))
+    call = (
+        (lambda x: f(x > 0, x)) if args else (lambda x: f(x, np.ones(2)) if "1d" in name else f(x * (1 + 0j)))
+    )
     rune.grad(lambda x: (call(x), np.sum(x))[1])(x)
     for transform in (rune.jit, lambda f: lambda x: rune.vmap(f)(x[None])):
         with pytest.raises(rune.TracedValueError, match=r"traced by rune\.(jit|vmap)"):

@@ -150,7 +150,11 @@ def check_q(q: Any, top: float) -> Any:
     """q as a share of 1; a Python number stays weak."""
     q = operand(q)
     if not isinstance(q, Value) and not (np.all(np.greater_equal(q, 0)) and np.all(np.less_equal(q, top))):
-        allowed = "Quantiles must be in the range [0, 1]" if top == 1 else "Percentiles must be in the range [0, 100]"
+        allowed = (
+            "Quantiles must be in the range [0, 1]"
+            if top == 1
+            else "Percentiles must be in the range [0, 100]"
+        )
         raise ValueError(allowed)
     if top == 1:
         return q

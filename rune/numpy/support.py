@@ -45,7 +45,9 @@ def names() -> Iterator[tuple[str, Any]]:
     for prefix, module in (("", np), ("linalg.", np.linalg), ("fft.", np.fft)):
         for name in sorted(dir(module)):
             f = getattr(module, name)
-            if not name.startswith("_") and (isinstance(f, np.ufunc) or type(f).__name__ == "_ArrayFunctionDispatcher"):
+            if not name.startswith("_") and (
+                isinstance(f, np.ufunc) or type(f).__name__ == "_ArrayFunctionDispatcher"
+            ):
                 yield prefix + name, f
 
 

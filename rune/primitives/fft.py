@@ -40,7 +40,9 @@ class FFT(Linear):
     def evaluate(self, args, params):
         x = np.asarray(args[0])
         f = np.fft.ifft if params["inverse"] else np.fft.fft
-        return [f(x, axis=-1, norm="forward" if params["inverse"] else "backward").astype(x.dtype, copy=False)]
+        return [
+            f(x, axis=-1, norm="forward" if params["inverse"] else "backward").astype(x.dtype, copy=False)
+        ]
 
     def transpose(self, cts, args, params):
         return bind(self, cts, params)
