@@ -47,6 +47,7 @@ class Tables:
     writes: set = dataclasses.field(
         default_factory=set
     )  # functions that give what their first argument holds afterwards
+    outs: dict = dataclasses.field(default_factory=dict)  # function -> the position of its parameter `out`
     parts: dict = dataclasses.field(default_factory=dict)  # attribute -> (x, part) -> x with that part
     getitem: Callable = None  # (x, index) -> value
     basic: Callable = None  # whether an index makes a view
@@ -380,7 +381,9 @@ def view(of: Traced, value: Value, move: Callable, writeable: bool = True) -> Tr
 
 def call(f: Callable, args: tuple, keywords: dict) -> Any:
     """A table's function on boxes: unboxed, applied, boxed, as a view where it makes one."""
-    out = keywords.get("out")
+    out, place = keywords.get("out"), tables.outs.get(f)
+    if place is not None and len(args) > place and args[place] is not None:
+        out, args = args[place], (*args[:place], None, *args[place + 1 :])
     if out is not None:
         return written(out, f, args, {k: v for k, v in keywords.items() if k != "out"})
     if f in tables.writes and not (args and isinstance(args[0], Traced)):

@@ -381,15 +381,15 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
 
 @attribute("real")
 @function("real")
-def real(x):
-    x = asarray(x)
+def real(val):
+    x = asarray(val)
     return e.real(x) if dtype_of(x).kind == "c" else x
 
 
 @attribute("imag")
 @function("imag")
-def imag(x):
-    x = asarray(x)
+def imag(val):
+    x = asarray(val)
     return e.imag(x) if dtype_of(x).kind == "c" else e.mul(x, cast(0, dtype_of(x)))
 
 

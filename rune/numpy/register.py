@@ -45,6 +45,10 @@ def function(
             tables.read_only.add(f)
         if writes:
             tables.writes.add(f)
+        code = f.__code__
+        parameters = code.co_varnames[: code.co_argcount]
+        if "out" in parameters:
+            tables.outs[f] = parameters.index("out")
         return f
 
     return register

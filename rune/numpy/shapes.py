@@ -168,8 +168,8 @@ def T(a):
 
 @function("matrix_transpose", "linalg.matrix_transpose", view=True)
 @attribute("mT", view=True)
-def mT(a):
-    a = asarray(a)
+def mT(x):
+    a = asarray(x)
     if len(shape_of(a)) < 2:
         raise ValueError("matrix transpose with ndim < 2 is undefined")
     return swap_last(a)
