@@ -434,3 +434,59 @@ def test_arrays_made_inside_a_transformation_take_its_values():
 
     with pytest.raises(rune.TracedValueError, match=r"an array of rune\.jit is written inside rune\.grad"):
         rune.jit(leaking)(s)
+
+
+def random_index(rng, shape):
+    """Slices, ints, new axes, an ellipsis, integer arrays that broadcast, and masks."""
+    parts, k, dots = [], 0, False
+    together = tuple(rng.integers(1, 4, rng.integers(0, 3)))
+    while k < len(shape) and rng.random() < 0.85:
+        kind, n = rng.random(), shape[k]
+        if kind < 0.3:
+            start, stop = (None if rng.random() < 0.4 else int(rng.integers(-n - 2, n + 3)) for _ in range(2))
+            parts.append(slice(start, stop, rng.choice([None, 2, 3, -1, -2])))
+        elif kind < 0.45:
+            parts.append(int(rng.integers(-n, n)))
+        elif kind < 0.6:
+            parts.append(None if kind < 0.53 or dots else Ellipsis)
+            dots = dots or parts[-1] is Ellipsis
+            continue
+        elif kind < 0.88:
+            parts.append(rng.integers(-n, n, [1 if rng.random() < 0.2 else m for m in together]))
+        else:
+            parts.append(rng.random(shape[k : k + 2]) < 0.5)
+            k += len(shape[k : k + 2]) - 1
+        k += 1
+    return tuple(parts)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_indices_are_numpys(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(rng.integers(1, 5, rng.integers(1, 5)))
+    index = random_index(rng, x.shape)
+    try:
+        want = x[index]
+    except IndexError:
+        with pytest.raises(IndexError):
+            rune.jit(lambda x: x[index])(x)
+        return
+    values = rng.standard_normal(np.shape(want))
+
+    def write(x):
+        y = fresh(x)
+        y[index] = values * np.sum(x)
+        z = y[::-1]
+        z[index] *= 2.0
+        np.add.at(y, index, values)
+        return y
+
+    lanes = np.stack([x, x + 1])
+    np.testing.assert_array_equal(rune.jit(lambda x: x[index])(x), want)
+    np.testing.assert_array_equal(rune.vmap(lambda x: x[index])(lanes), np.stack([x[index] for x in lanes]))
+    np.testing.assert_allclose(rune.jit(write)(x), write(x), rtol=1e-9)
+    np.testing.assert_allclose(rune.vmap(write)(lanes), np.stack([write(x) for x in lanes]), rtol=1e-9)
+    d, weight = rng.standard_normal((2, *x.shape))
+    L = lambda x: np.sum(weight * write(x))
+    slope = (L(x + 1e-6 * d) - L(x - 1e-6 * d)) / 2e-6
+    np.testing.assert_allclose(np.sum(rune.grad(L)(x) * d), slope, rtol=1e-5, atol=1e-5)
