@@ -75,7 +75,7 @@ def prepared(e, target: Buffer, a: Buffer, b: Buffer, batch, free, contracted):
         return None
     m, n, k = size(a.shape[d] for d in fa), size(b.shape[d] for d in fb), size(a.shape[d] for d in ca)
     if B[1] != 1:
-        b = packed(e, b, [*batch[1]], cb, fb)
+        b = packed(e, b, [*batch[1]], k, n, B)
         B = (n, 1)
         batch = (batch[0], tuple(range(len(batch[0]))))
     return a, A, b, B[0], batch, m, n, k
@@ -236,25 +236,82 @@ def tile_function(unit, kind: str, rows: int, widths: tuple, fresh: bool) -> str
     return name
 
 
-def packed(e, b: Buffer, batch, rows, cols) -> Buffer:
+def packed(e, b: Buffer, batch, k: int, n: int, strides) -> Buffer:
     """B with its columns side by side: [batch, k, n]; made once where it does not change."""
     unit, fn = e.unit, e.unit.fn
-    axes = [*batch, *rows, *cols]
-    view = Buffer(
-        b.base, b.kind, [b.shape[d] for d in axes], tuple(b.strides[d] for d in axes), b.offset, b.depth
-    )
+    sizes = [b.shape[d] for d in batch]
+    shape = (*sizes, k, n)
+
+    def copy_to(copy: Buffer) -> None:
+        name = pack_function(unit, b.kind)
+        with loop_over(unit.fn, sizes) as p:
+            at = b.offset
+            for d, j in zip(batch, p, strict=True):
+                at = at + j * b.strides[d]
+            target, source = copy.address(unit, (*p, 0, 0))[0], b.flat(unit, at)[0]
+            names = unit.fn.name_of(target), unit.fn.name_of(source)
+            unit.fn.line(
+                f"call void @{name}(ptr {names[0]}, ptr {names[1]}, i64 {k}, i64 {n}, i64 {strides[0]}, i64 {strides[1]})"
+            )
+
     constant = fn.depth_of_index((b.offset,)) == 0 and (
         b.base.fn is not fn or (b.depth == 0 and b.base.depth == 0)
     )
-    key = ("packed", b.base, view.shape, view.strides, b.offset)
+    key = ("packed", b.base, shape, strides, b.offset)
     if constant and len(fn.scopes) > 1 and fn.base > 0:
         copy = fn.scopes[0].memo.get(key)
         if copy is None:
             with fn.upto(0, safe=True):
-                copy = unit.workspace_buffer(b.kind, view.shape)
-                e.fill(copy, view)
+                copy = unit.workspace_buffer(b.kind, shape)
+                copy_to(copy)
             fn.scopes[0].memo[key] = copy
         return copy
-    copy = e.passing(b.kind, view.shape)
-    e.fill(copy, view)
+    copy = e.passing(b.kind, shape)
+    copy_to(copy)
     return copy
+
+
+PACK = """define internal void @{name}(ptr noalias %to, ptr %from, i64 %rows, i64 %columns, i64 %r, i64 %c) #2 {{
+entry:
+  br label %block
+block:
+  %j0 = phi i64 [ 0, %entry ], [ %j1, %block.next ]
+  %end = add i64 %j0, 16
+  %j1 = call i64 @llvm.smin.i64(i64 %end, i64 %columns)
+  br label %row
+row:
+  %i = phi i64 [ 0, %block ], [ %i.next, %row.next ]
+  %from.row = mul i64 %i, %r
+  %to.row = mul i64 %i, %columns
+  br label %one
+one:
+  %j = phi i64 [ %j0, %row ], [ %j.next, %one ]
+  %from.column = mul i64 %j, %c
+  %from.at = add i64 %from.row, %from.column
+  %to.at = add i64 %to.row, %j
+  %p = getelementptr {t}, ptr %from, i64 %from.at
+  %q = getelementptr {t}, ptr %to, i64 %to.at
+  %x = load {t}, ptr %p
+  store {t} %x, ptr %q
+  %j.next = add nuw nsw i64 %j, 1
+  %j.more = icmp slt i64 %j.next, %j1
+  br i1 %j.more, label %one, label %row.next, !llvm.loop {plain}
+row.next:
+  %i.next = add nuw nsw i64 %i, 1
+  %i.more = icmp slt i64 %i.next, %rows
+  br i1 %i.more, label %row, label %block.next
+block.next:
+  %more = icmp slt i64 %j1, %columns
+  br i1 %more, label %block, label %done
+done:
+  ret void
+}}
+"""
+
+
+def pack_function(unit, kind: str) -> str:
+    """The function that copies a matrix of any strides to C order, 16 columns at a time."""
+    name = f"pack_{LLVM[kind]}"
+    unit.declare("declare i64 @llvm.smin.i64(i64, i64)")
+    unit.define(name, PACK.format(name=name, t=LLVM[kind], plain=unit.plain_loop()))
+    return name
