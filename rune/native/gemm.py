@@ -221,7 +221,7 @@ def tile_function(unit, kind: str, rows: int, widths: tuple, fresh: bool) -> str
             out.append(f"  %i{r}.{w} = insertelement {v} poison, {t} %x{r}, i32 0")
             out.append(f"  %y{r}.{w} = shufflevector {v} %i{r}.{w}, {v} poison, <{w} x i32> zeroinitializer")
         for q, w in enumerate(widths):
-            v, f = f"<{w} x {t}>", f"llvm.fma.v{w}f{bits}"
+            v, f = f"<{w} x {t}>", f"llvm.fmuladd.v{w}f{bits}"
             unit.declare(f"declare {v} @{f}({v}, {v}, {v})")
             out.append(f"  %n{r}.{q} = call {v} @{f}({v} %b{q}, {v} %y{r}.{w}, {v} %s{r}.{q})")
     out.append(

@@ -235,8 +235,11 @@ def pointer(name: str) -> int:
 
 
 def chunks(n: int, work: float) -> tuple[int, int] | None:
-    """(number of chunks, size of one) for n outer iterations of `work` microseconds in all, or None."""
-    if work < LEAST or n < 2 or count() == 1:
+    """(number of chunks, size of one) for n outer iterations of `work` microseconds in all, or None.
+
+    It does not ask how many threads there are: one thread adds the same partial results.
+    """
+    if work < LEAST or n < 2:
         return None
     step = max(1, round(n * CHUNK / work), -(-n // MOST))
     if n > 4096:
