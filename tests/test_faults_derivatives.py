@@ -32,6 +32,11 @@ CAPTURING = {
     "captured alone": (lambda x, f: f(lambda y: x * x)(x), 0),
     "captured beside plain arguments": (lambda x, f: f(lambda y: y * x**2)(np.arange(3.0)), 0),
     "a captured composition": (lambda x, f: (lambda w: f(lambda y: np.exp(w) * y)(x))(np.sin(x)), 0),
+    "captured under a map": (
+        lambda x, f: rune.vmap(lambda t: f(lambda y: np.sum(np.sin(y * t) * x))(x * x))(x),
+        0,
+    ),
+    "a mapped argument": (lambda x, f: rune.vmap(f(lambda y: np.sin(y) * np.sum(x)))(x * x), 0),
     "read": (lambda x, f: f(lambda y: reads(x, y))(x), 0),
     "nested": (lambda x, f: f(lambda y: f(lambda z: z * y * x)(y))(x), 0),
     "a deeper capture": (

@@ -176,6 +176,23 @@ def test_additions_are_counted_once_whatever_their_dtype(wrap, loop, value):
     assert run(wrap) == run(lambda f: wrap(rune.grad(f))) == run(lambda f: rune.grad(wrap(f))) == 5
 
 
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+def test_additions_are_differentiated_wherever_they_are_made(wrap, loop):
+    def f(x):
+        def step(c, r):
+            total.add(c * c * r * x)
+            return c * r + x, c
+
+        return total.collect(0.0, lambda: loop(step, x))[1]
+
+    h = 1e-5
+    np.testing.assert_allclose(wrap(rune.grad(f))(0.5), (f(0.5 + h) - f(0.5 - h)) / (2 * h), rtol=1e-6)
+    second = (rune.grad(f)(0.5 + h) - rune.grad(f)(0.5 - h)) / (2 * h)
+    np.testing.assert_allclose(wrap(rune.grad(rune.grad(f)))(0.5), second, rtol=1e-6)
+    along = wrap(lambda x: rune.jvp(f, (x,), (1.0,))[1])
+    np.testing.assert_allclose(along(0.5), rune.grad(f)(0.5))
+
+
 # Errors ---------------------------------------------------------------------------------------------
 
 

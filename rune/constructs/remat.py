@@ -2,8 +2,8 @@
 
 Inside a trace it is a call whose linear half starts from the arguments alone.  Under eager
 differentiation the record holds one operation, which runs the function again when it is transposed.
-Values that the function captures are arguments too: a function that captures what has a derivative is
-traced, and its program is what runs again.
+Values that the function captures are arguments too, and what it adds to totals are results: a function
+that captures what has a derivative, or adds, is traced, and its program is what runs again.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ def remat(f):
         dynamic = [type_or_none(x) is not None and type(x) not in (int, bool) for x in leaves]
         values = [x for x, d in zip(leaves, dynamic, strict=True) if d]
         shape: dict = {}
+        totals: list = []  # that the function adds to; the additions stand behind its results
 
         def run(values):
             given = iter(values)
@@ -108,30 +109,37 @@ def remat(f):
 
         level = highest(leaves)
         if tracing():
-            totals: list = []
             program, captures = record(NAME, [type_of(x) for x in values], run, totals)
             params = {"program": program, "remat": True}
             outs = apply(call, [*values, *captures], params)
-            n = shape["out"].size
-            for total, x in zip(totals, outs[n:], strict=True):
-                total.add(box(x))
-            outs = outs[:n]
         elif isinstance(level, Forward):
-            outs = differentiated(level, run, values)
+            outs = differentiated(level, lambda values: with_additions(run, values, totals), values, totals)
         else:
             outs = run(values)
-        return shape["out"].build([box(x) for x in outs])
+        n = shape["out"].size
+        for total, x in zip(totals, outs[n:], strict=True):
+            total.add(box(x))
+        return shape["out"].build([box(x) for x in outs[:n]])
 
     return function
 
 
-def differentiated(level: Forward, run: Any, values: list) -> list:
+def with_additions(run: Any, values: list, totals: list) -> list:
+    """What the function returns, and what it adds to totals, all as results."""
+    inside = Forward(NAME)
+    with opened(inside):
+        outs = run(values)
+    totals[:] = inside.additions
+    return [inside.open(x)[0] for x in [*outs, *inside.additions.values()]]
+
+
+def differentiated(level: Forward, run: Any, values: list, totals: list) -> list:
     pairs = [level.open(x) for x in values]
     primals = [p for p, _ in pairs]
     # At this level, without tangents: a custom rule inside is applied here and not by a level around.
     outs = run([level.dual(p, None) for p in primals])
-    if any(captured(level, x) for x in outs):
-        return over_captures(run, values, len(outs))
+    if totals or any(captured(level, x) for x in outs):
+        return traced(run, values, len(outs))
     results = [level.open(x)[0] for x in outs]
     if all(t is None for _, t in pairs):
         return [level.dual(p, None) for p in results]
@@ -147,11 +155,13 @@ def captured(level: Forward, x: Any) -> bool:
     return isinstance(x, Value) and (x.level.depth > level.depth or level.open(x)[1] is not None)
 
 
-def over_captures(run: Any, values: list, n: int) -> list:
+def traced(run: Any, values: list, n: int) -> list:
     """The function's program over its arguments and captures; a function that reads values just runs."""
     try:
         program, captures = record(NAME, [type_of(x) for x in values], run, [])
     except TracedValueError:
         return run(values)
-    values = [*values, *captures]
-    return differentiated(highest(values), lambda xs: run_program(program, xs)[:n], values)
+    level = highest([*values, *captures])
+    if not isinstance(level, Forward):
+        return run(values)  # under a map inside of the differentiation
+    return differentiated(level, lambda xs: run_program(program, xs)[:n], [*values, *captures], [])
