@@ -22,7 +22,7 @@ _serial = itertools.count()
 class Target:
     machine: Any
     features: dict
-    libmvec: bool
+    libmvec: Any  # the library, or None
     jit: Any
 
 
@@ -42,13 +42,13 @@ def target() -> Target:
             reloc="pic",
             jit=True,
         )
-        libmvec = False
+        libmvec = None
         if llvm.get_default_triple().startswith("x86_64"):
             try:
                 llvm.load_library_permanently("libmvec.so.1")
-                libmvec = True
+                libmvec = ctypes.CDLL("libmvec.so.1")
             except RuntimeError:
-                libmvec = False
+                libmvec = None
         with contextlib.suppress(RuntimeError):  # another libc: its functions are in the process already
             llvm.load_library_permanently("libm.so.6")
         return Target(machine, features, libmvec, llvm.create_lljit_compiler(machine, use_jit_link=False))

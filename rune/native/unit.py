@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 
-from . import math
+from . import jit, math
 from .function import LLVM, SIZE, Function
 from .index import Idx, Value
 
@@ -69,9 +69,7 @@ done:
 @functools.lru_cache(None)
 def vector_widths() -> tuple[tuple[str, int], ...]:
     """libmvec's variants that this machine runs: (letter, bytes); none where there is no libmvec."""
-    from . import jit
-
-    if not jit.target().libmvec:
+    if jit.target().libmvec is None:
         return ()
     features = jit.target().features
     widths = [("b", 16)]
@@ -159,6 +157,8 @@ class Unit:
             for letter, width in vector_widths():
                 n = width // (4 if t == "float" else 8)
                 name = f"_ZGV{letter}N{n}{'v' * arity}_{symbol}"
+                if not hasattr(jit.target().libmvec, name):  # older glibc have only some
+                    continue
                 variants.append(f"_ZGV_LLVM_N{n}{'v' * arity}_{symbol}({name})")
                 args = ", ".join([f"<{n} x {t}>"] * arity)
                 self.vector_symbols[name] = f"declare <{n} x {t}> @{name}({args})"
