@@ -87,6 +87,31 @@ def test_a_rules_static_results_come_back_as_they_are(wrap, rule):
     np.testing.assert_allclose(wrap(rune.hessian(f))(x3), np.zeros((3, 3)))
 
 
+RULES = {
+    "jvp": lambda x: rune.custom_jvp(lambda y: (y * x, lambda dy: dy * x)),
+    "vjp": lambda x: rune.custom_vjp(lambda y: (y * x, lambda ct: ct * x)),
+}
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_rule_that_captures_what_is_differentiated_is_refused(wrap, rule):
+    f = lambda x: np.sum(rule(x)(x * 2))
+    for g in (wrap(rune.grad(f)), rune.grad(wrap(f)), lambda x: wrap(rune.vmap(rune.grad(f)))(x[None])):
+        with pytest.raises(TypeError, match=r"^rune.custom_.*captures a value that is differentiated"):
+            g(x3)
+    held = lambda x: np.sum(rule(rune.detach(x))(x * 2))
+    np.testing.assert_allclose(wrap(rune.grad(held))(x3), 2 * x3)
+    np.testing.assert_allclose(rune.grad(wrap(held))(x3), 2 * x3)
+    plain = lambda x, w: np.sum(rule(w)(x * 2))
+    np.testing.assert_allclose(rune.jit(rune.grad(plain))(x3, x3), 2 * x3)
+
+
+def test_a_transpose_returns_the_arguments_shapes(wrap):
+    wrong = rune.custom_transpose(lambda x: np.roll(x, 1), lambda ct: ct[:2])
+    with pytest.raises(ValueError, match=r"rune.custom_transpose: 0: .* returned by the transpose"):
+        wrap(rune.grad(lambda x: np.sum(wrong(x))))(x3)
+
+
 # Results, positions and checks ----------------------------------------------------------------------
 
 

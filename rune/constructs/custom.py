@@ -61,9 +61,12 @@ class Ruled(Primitive):
     def jvp(self, primals, tangents, params):
         outs = bind(call, primals, {"program": params["program"]})
         results, residuals = outs[: params["results"]], outs[params["results"] :]
+        n = params["arguments"]
+        if any(t is not None for t in tangents[n:]):
+            raise captures_moving(f"rune.{self.name}")
         moving = [
             zeros(type_of(p)) if t is None else t
-            for p, t in zip(primals, tangents, strict=True)
+            for p, t in zip(primals[:n], tangents[:n], strict=True)
             if type_of(p).inexact
         ]
         changes = self.linear(params, moving, residuals)
@@ -143,6 +146,13 @@ class Pulled(Primitive):
         return [ct if isinstance(a, Unknown) else None for a, ct in zip(args[:n], found, strict=True)] + [
             None
         ] * len(args[n:])
+
+
+def captures_moving(name: str) -> TypeError:
+    return TypeError(
+        f"{name}: the rule captures a value that is differentiated, for which it states no derivative: "
+        f"pass it as an argument, or capture rune.detach(x)"
+    )
 
 
 def no_forward() -> TypeError:
@@ -266,6 +276,8 @@ class Kind:
     def differentiated(self, level: Forward, rule: Callable, tree: Tree, leaves: list) -> Any:
         pairs = [level.open(x) for x in leaves]
         run = Applied(self.name, rule, tree, [p for p, _ in pairs])
+        if any(isinstance(x, Value) and x.level.depth >= level.depth for x in run.results):
+            raise captures_moving(self.name)
         moving = [(p, t) for (p, t), m in zip(pairs, run.moving, strict=True) if m]
         if all(t is None for _, t in moving):
             given = iter([None] * sum(run.changing))
@@ -294,7 +306,7 @@ class Kind:
                 second = self.traced(inner, run)
             first = level.close([*results, *inner.captures], self.name)
         args = [x for x, d in zip(leaves, dynamic, strict=True) if d]
-        params = {"program": first, "rule": second, "results": len(results)}
+        params = {"program": first, "rule": second, "results": len(results), "arguments": len(args)}
         outs = bind(self.primitive, [*args, *level.captures], params)
         given = iter(outs)
         return run.tree.build(
@@ -423,7 +435,13 @@ def custom_transpose(linear, transpose):
                 raise ValueError(
                     f"{name}: the structure that the transpose returned is not that of the arguments"
                 )
-            return raws(found)
+            for x, t, path in zip(raws(found), types, tree.paths(), strict=True):
+                own_type = type_or_none(x)
+                if own_type is None or own_type.shape != t.shape:
+                    raise ValueError(
+                        f"{name}: {path}: {own_type or describe(x)} returned by the transpose, {t} expected"
+                    )
+            return [cast(x, t.dtype) for x, t in zip(raws(found), types, strict=True)]
 
         types = [type_of(x) for x in leaves]
         forward, captures = record(name, types, apply)
