@@ -124,11 +124,11 @@ def depth_of(x: Any) -> int:
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
-    return type_of(x).shape
+    return x.shape if type(x) is np.ndarray else type_of(x).shape
 
 
 def dtype_of(x: Any) -> np.dtype:
-    return type_of(x).dtype
+    return x.dtype if type(x) is np.ndarray and x.dtype.isnative else type_of(x).dtype
 
 
 def weak_kind(x: Any) -> Any:

@@ -117,6 +117,10 @@ def matmul(a: Any, b: Any) -> Any:
             f"matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature (n?,k),(k,m?)->(n?,m?) "
             f"(size {inner[1]} is different from {inner[0]})"
         )
+    if na <= 2 and nb <= 2:
+        if na == 1 < nb:
+            return times(b, a, ((0,), (0,)), ((), ()))
+        return times(a, b, ((na - 1,), (0,)), ((), ()))
     leads = np.broadcast_shapes(shape_of(a)[: max(na - 2, 0)], shape_of(b)[: max(nb - 2, 0)])
     lead = lambda n: tuple(range(-n, 0))
     la = lead(max(na - 2, 0)) + (("i", "k") if na > 1 else ("k",))

@@ -6,6 +6,7 @@ It is linear in each operand, and its transpose is another contraction.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,11 @@ class Contract(Primitive):
     def evaluate(self, args, params):
         a, b = map(np.asarray, args)
         (ca, cb), (ba, bb) = params["contracting"], params["batch"]
+        if not ba and len(ca) == 1 and a.ndim <= 2 and b.ndim <= 2:
+            return [np.matmul(a if ca[0] == a.ndim - 1 else a.T, b if cb[0] == 0 else b.T)]
         fa, fb = rest(a.ndim, ca, ba), rest(b.ndim, cb, bb)
         shape = (*(a.shape[k] for k in ba), *(a.shape[k] for k in fa), *(b.shape[k] for k in fb))
-        size = lambda x, axes: int(np.prod([x.shape[k] for k in axes], dtype=np.int64))
+        size = lambda x, axes: math.prod(x.shape[k] for k in axes)
         left = a.transpose(*ba, *fa, *ca).reshape(*(a.shape[k] for k in ba), size(a, fa), size(a, ca))
         right = b.transpose(*bb, *cb, *fb).reshape(*(b.shape[k] for k in bb), size(b, cb), size(b, fb))
         return [np.matmul(left, right).reshape(shape)]
