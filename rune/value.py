@@ -101,7 +101,18 @@ def replacement(frame: Any) -> str:
 class Traced:
     """An array of a running transformation."""
 
-    __slots__ = ("__weakref__", "_base", "_made", "_move", "_origin", "_places", "_put", "_seen", "_value", "_writeable")
+    __slots__ = (
+        "__weakref__",
+        "_base",
+        "_made",
+        "_move",
+        "_origin",
+        "_places",
+        "_put",
+        "_seen",
+        "_value",
+        "_writeable",
+    )
     __array_priority__ = 1000.0
     __hash__ = None  # as an array's
 
@@ -326,7 +337,13 @@ class Traced:
         if not self._writeable:
             raise ValueError("assignment destination is read-only")
         index = unbox(index)
-        if type(x) is Traced and x._origin is not None and x._origin[0] is self and x._base is not None and same_index(x._origin[1], index):
+        if (
+            type(x) is Traced
+            and x._origin is not None
+            and x._origin[0] is self
+            and x._base is not None
+            and same_index(x._origin[1], index)
+        ):
             return  # `y[i] += x` has written the view y[i] and stores it where it is
         x = unbox(x)
         base = self._base
@@ -368,7 +385,9 @@ class Traced:
 def same_index(a: Any, b: Any) -> bool:
     """Whether two basic indices are one."""
     a, b = (i if isinstance(i, tuple) else (i,) for i in (a, b))
-    return len(a) == len(b) and all(type(x) is type(y) and (x is y or bool(x == y)) for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all(
+        type(x) is type(y) and (x is y or bool(x == y)) for x, y in zip(a, b, strict=True)
+    )
 
 
 def view(of: Traced, value: Value, move: Callable, writeable: bool = True) -> Traced:

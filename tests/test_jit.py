@@ -67,7 +67,9 @@ def test_static_arguments_by_name():
     assert f.stats().traces == 2
     with pytest.raises(TypeError, match=r"^rune\.jit: a static argument must be hashable"):
         f(1.0, [1])
-    with pytest.raises(ValueError, match=r"^rune\.jit: static_argnames names 'other', which is no argument of g"):
+    with pytest.raises(
+        ValueError, match=r"^rune\.jit: static_argnames names 'other', which is no argument of g"
+    ):
 
         def g(x):
             return x

@@ -16,7 +16,9 @@ WAYS = {
     "vmap(grad)": lambda f: lambda x: rune.vmap(rune.grad(f))(x[None])[0],
     "vmap(grad(jit))": lambda f: lambda x: rune.vmap(rune.grad(rune.jit(f)))(x[None])[0],
     "grad(vmap)": lambda f: rune.grad(lambda x: np.sum(rune.vmap(lambda v: v * rune.detach(v))(x))),
-    "grad(scan)": lambda f: rune.jit(rune.grad(lambda x: rune.scan(lambda c, v: (c + v * rune.detach(v), None), 0.0, x)[0])),
+    "grad(scan)": lambda f: rune.jit(
+        rune.grad(lambda x: rune.scan(lambda c, v: (c + v * rune.detach(v), None), 0.0, x)[0])
+    ),
 }
 
 

@@ -51,7 +51,10 @@ def test_a_large_array_that_changes_is_refused(way):
         work[:] = 2.0
         return y + np.sum(work * x[0])
 
-    with pytest.raises(ValueError, match=r"^rune\.\w+: an array of float64 \[100000\] was written after the function had used it"):
+    with pytest.raises(
+        ValueError,
+        match=r"^rune\.\w+: an array of float64 \[100000\] was written after the function had used it",
+    ):
         way(f)(x3)
 
 
