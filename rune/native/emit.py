@@ -201,7 +201,7 @@ class Emission:
         for form in stage.forms:
             v = form.outs[0]
             target = self.storage(v)
-            if isinstance(form, nest.Reduce):
+            if self.plan.folds(form):
                 sinks.append(Fold(target, self.source(form.inputs[0]), form))
             else:
                 s = Lazy(self, form, v)
@@ -258,7 +258,7 @@ class Emission:
                         if v not in later:  # one row, whatever the outer index
                             b = b.row(chunk, b.shape[1:])
                             b = Buffer(b.base, b.kind, v.type.shape, (0,) * stage.outer + b.strides, b.offset)
-                        if isinstance(f, nest.Reduce):
+                        if plan.folds(f):
                             sinks.append(Fold(b, self.source(f.inputs[0]), f))
                         else:
                             lazy = self.sources[v] = Lazy(self, f, v)

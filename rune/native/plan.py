@@ -19,7 +19,7 @@ from rune.program import Literal, Type, Var
 
 from . import nest
 from .rewrite import Added, simplified
-from .rows import in_rows, size
+from .rows import in_rows, keeps_row, row_local, size
 from .view import view_of
 
 SMALL_IN_LOOP = 16  # elements
@@ -38,6 +38,8 @@ for _op in (
     COST[_op] = 16
 DEEP = 200  # values that are computed one inside the other, each a few calls of the emitter deep
 CHEAP = 4  # operations that may be repeated
+WRITTEN_LANE = 16  # elements of a lane
+SINKS = 24  # sinks of one nest
 UNROLL = 4  # trailing axes up to this length are unrolled
 POINTWISE = (nest.Elementwise, nest.Index, nest.Concatenate)
 
@@ -255,7 +257,7 @@ class Plan:
                         self.role[v] = role = "root"
                 if role == "small":
                     ways = {((v.type.shape, "small", id(f)), ())}
-                elif role == "root" and isinstance(f, nest.Reduce):
+                elif role == "root" and self.folds(f):
                     ways = {((kernel_space(f.inputs[0].type.shape), level[v]), ())}
                 elif role == "root" and self.fusible(f):
                     ways = {((kernel_space(v.type.shape), level[v]), ())}
@@ -264,12 +266,13 @@ class Plan:
                 for k, x in enumerate(f.inputs):
                     if self.role.get(x) != "inline":
                         continue
-                    if isinstance(f, nest.Contract) and self.cost[x] > CHEAP:
+                    lane = same_lane(f, k)
+                    if isinstance(f, nest.Contract) and not lane and self.cost[x] > CHEAP:
                         terms = size(f.inputs[0].type.shape[d] for d in f.contracting[0])
                         if size(f.outs[0].type.shape) * terms >= 2 * size(x.type.shape):
                             self.role[x] = "root"  # a product reads each element many times
                             continue
-                    how = reading(f, k)
+                    how = None if lane else reading(f, k)
                     demand.setdefault(x, set()).update(
                         ways if how is None else ((w[0], (*w[1], how)) for w in ways)
                     )
@@ -290,7 +293,7 @@ class Plan:
                     stack.append(self.form_of[x])
                 elif isinstance(x, Var) and 2 * size(x.type.shape) >= size(stage.space):
                     bytes += x.type.dtype.itemsize
-        bytes += sum(f.outs[0].type.dtype.itemsize for f in stage.forms if not isinstance(f, nest.Reduce))
+        bytes += sum(f.outs[0].type.dtype.itemsize for f in stage.forms if not self.folds(f))
         return 0.05 * cost + 0.01 * bytes
 
     def used(self, v) -> bool:
@@ -365,7 +368,7 @@ class Plan:
             if role == "small":
                 stage = Stage("small", [f], reads=reads)
             elif self.is_sink(f):
-                space = f.inputs[0].type.shape if isinstance(f, nest.Reduce) else v.type.shape
+                space = f.inputs[0].type.shape if self.folds(f) else v.type.shape
                 stage = self.joined(f, space, reads, position, failing if fails else 0)
                 if stage is None:
                     stage = Stage("nest", [f], space, reads)
@@ -396,38 +399,55 @@ class Plan:
                 self.stages[k].last.add(v)
 
     def is_sink(self, f) -> bool:
-        if isinstance(f, nest.Reduce):
-            return not f.op.startswith("arg") and size(f.inputs[0].type.shape) > 0
-        return self.fusible(f)
+        return self.fusible(f) or self.folds(f)
+
+    def folds(self, f) -> bool:
+        """Whether a form is a sink that reduces what the loops run over."""
+        if not isinstance(f, nest.Reduce) or self.fusible(f):
+            return False
+        return not f.op.startswith("arg") and size(f.inputs[0].type.shape) > 0
 
     def joined(self, f, space, reads, position, earliest) -> Stage | None:
         """The stage that a sink can join: of its space, after everything it waits for."""
         first = max((position.get(x, -1) for x in reads), default=-1)
         for k in range(len(self.stages) - 1, max(first, earliest) - 1, -1):
             stage = self.stages[k]
-            if stage.kind != "nest" or len(stage.forms) >= 16:
+            if stage.kind != "nest" or len(stage.forms) >= SINKS:
                 continue
-            if stage.space != space and not (
-                kernel_space(stage.space) == kernel_space(space)
-                and (stage.space[: len(space)] == space or space[: len(stage.space)] == stage.space)
-            ):
+            if kernel_space(stage.space) != kernel_space(space):
                 continue
             if k > first:
                 return stage
             if k == first:
                 inside = {x for x in reads if position.get(x) == k}
-                stored = {g.outs[0] for g in stage.forms if not isinstance(g, nest.Reduce)}
-                if inside <= stored and inside <= self.aligned(f):
+                stored = {g.outs[0] for g in stage.forms if not self.folds(g)}
+                lanes = len(kernel_space(space))
+                if inside <= stored and (inside <= self.aligned(f) or row_local(self, f, lanes, inside)):
                     return stage
         return None
 
 
 def kernel_space(space: tuple) -> tuple:
     """A space without its short trailing axes, which a nest unrolls: nests that agree on it can be one."""
-    n = len(space)
-    while n > 1 and space[n - 1] <= UNROLL:
+    n, short = len(space), 1
+    while n > 1 and space[n - 1] <= UNROLL and short * space[n - 1] <= WRITTEN_LANE:
         n -= 1
+        short *= space[n]
     return space[:n] if size(space[:n]) > 16 else space
+
+
+def same_lane(f, k: int) -> bool:
+    """Whether a form reads its input k in the lane of its own result: there each element is computed once.
+
+    A lane is what one iteration of a nest holds: the elements along the short trailing axes.
+    """
+    if not f.outs or isinstance(f, nest.Loop):
+        return False
+    x, out = f.inputs[k].type.shape, f.outs[0].type.shape
+    q = len(kernel_space(out))
+    if size(out[:q]) <= 16 or len(x) < q or size(x[q:]) > WRITTEN_LANE:
+        return False
+    return keeps_row(f, k, q)
 
 
 def reading(f, k: int):

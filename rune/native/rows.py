@@ -36,7 +36,7 @@ def in_rows(plan, stages: list, make) -> list:
         group.clear()
 
     for stage in stages:
-        if stage.kind != "nest" or not fits_rows(stage):
+        if stage.kind != "nest" or not fits_rows(plan, stage):
             close()
             out.append(stage)
             continue
@@ -52,10 +52,10 @@ def in_rows(plan, stages: list, make) -> list:
     return out
 
 
-def fits_rows(stage) -> bool:
+def fits_rows(plan, stage) -> bool:
     """Whether the sinks of a nest reduce over their last axes only."""
     for f in stage.forms:
-        if isinstance(f, nest.Reduce):
+        if plan.folds(f):
             n = len(f.inputs[0].type.shape)
             if sorted(f.axes) != list(range(n - len(f.axes), n)) or len(f.axes) == n:
                 return False
@@ -73,7 +73,7 @@ def outer_axes(plan, group) -> int:
     most = min(len(s) for s in spaces)
     for s in group:
         for f in s.forms:
-            if isinstance(f, nest.Reduce):
+            if plan.folds(f):
                 most = min(most, len(f.outs[0].type.shape))
     for q in range(most, 0, -1):
         rows = size(spaces[0][:q])
@@ -101,12 +101,18 @@ def keeps_row(f, k: int, q: int) -> bool:
             return False
         steps = view[2]
         return all(row[e] == int(d == e) or out[d] == 1 for e in range(q) for d, row in enumerate(steps))
+    if isinstance(f, nest.Concatenate):
+        return f.axis >= q
+    if isinstance(f, nest.Update):
+        return k == 0 or (not any(f.starts[:q]) and x[:q] == out[:q])
+    if isinstance(f, nest.Contract):
+        return f.batch[min(k, 1)][:q] == tuple(range(q))
     return False
 
 
 def row_local(plan, f, q: int, inside: set) -> bool:
     """Whether a sink reads what the group computes at its own row only."""
-    stack = [(x, keeps_row(f, k, q)) for k, x in enumerate(f.inputs) if isinstance(x, Var)]
+    stack = [(x, plan.folds(f) or keeps_row(f, k, q)) for k, x in enumerate(f.inputs) if isinstance(x, Var)]
     seen = set()
     while stack:
         x, same = stack.pop()

@@ -200,6 +200,7 @@ class Walk:
 
     def run(self, outer=()) -> None:
         """Emits the nest, inside loops that give the first components of its index."""
+        self.unrolled = max(self.unrolled, len(outer))
         for f in self.folds:
             if not f.prepared:
                 f.arrange(self.unrolled)
@@ -217,12 +218,11 @@ class Walk:
             ):
                 f.open(self.unit)
                 opened.append(f)
-        self.leaf([s for s in self.sinks if self.ndim(s) == d], index)
         if d < self.unrolled:
+            self.leaf([s for s in self.sinks if self.ndim(s) == d], index)
             self.loop(d, index)
-        elif d < len(self.space):
-            for k in range(self.space[d]):
-                self.axis(d + 1, (*index, k))
+        else:
+            self.leaf([s for s in self.sinks if self.ndim(s) >= d], index)
         for f in opened:
             f.close(self.unit, index)
 
@@ -267,6 +267,12 @@ class Walk:
                 self.axis(d + 1, (*index, i))
 
     def leaf(self, sinks, index) -> None:
-        values = [s.value(self.unit, index) for s in sinks]
-        for s, v in zip(sinks, values, strict=True):
-            s.take(self.unit, index, v)
+        """Every sink's elements at an index of the loops: one, or those along its own short axes."""
+        taken = []
+        for s in sinks:
+            rest = () if self.flat else s.space[len(index) :]
+            for short in itertools.product(*map(range, rest)):
+                at = (*index, *short)
+                taken.append((s, at, s.value(self.unit, at)))
+        for s, at, v in taken:
+            s.take(self.unit, at, v)
