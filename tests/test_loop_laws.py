@@ -32,7 +32,7 @@ OPERATIONS = {
 
 
 def written(a, b, k):
-    c = a * 1.0
+    c = rune.asarray(a * 1.0)
     c[k % 3] = b[0] * 2.0
     c[1:] += b[:2]
     return c * 0.5
