@@ -57,7 +57,7 @@ class Forward(Level):
         return Dual(self, primal, tangent) if type_of(primal).inexact else primal
 
     def lift(self, x: Any) -> Any:
-        return self.dual(x, None)
+        return self.dual(*self.open(x))
 
     def concrete(self, value):
         primal = value.primal

@@ -44,3 +44,15 @@ def test_a_plain_array_lifted_takes_traced_indices_and_values():
     for way in (rune.grad(f), rune.jit(rune.grad(f)), rune.grad(rune.jit(f))):
         np.testing.assert_allclose(way(3.0, np.int64(2)), 4 * 27 + 6)
     assert type(rune.asarray([1.0])) is np.ndarray
+
+
+@pytest.mark.parametrize(
+    "way", [way for name, way in WAYS.items() if name not in ("grad(vmap)", "grad(scan)")]
+)
+def test_what_is_lifted_already_keeps_its_derivative(way):
+    def f(x):
+        y = rune.asarray(x * x)
+        y[0] = y[0] * 3.0
+        return np.sum(rune.asarray(rune.asarray(y)))
+
+    np.testing.assert_allclose(way(f)(x3), 2 * x3 * [3.0, 1.0, 1.0])
