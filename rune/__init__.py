@@ -18,7 +18,7 @@ from rune.jit import jit
 from rune.level import TracedValueError
 from rune.lifting import asarray, detach
 from rune.loops import iterate, map, scan
-from rune.numpy.special import log_softmax, logsumexp, softmax
+from rune.numpy.special import log_softmax, logsumexp, polygamma, softmax
 from rune.recurrence import associative_scan
 from rune.totals import Total
 from rune.vmap import lane_index, lanes, vmap
@@ -26,7 +26,7 @@ from rune.vmap import lane_index, lanes, vmap
 __all__ = [
     "Total", "TracedValueError", "asarray", "associative_scan", "callback", "check", "check_grads", "cond", "custom_jvp", "custom_transpose",
     "custom_vjp", "detach", "explain", "fixed_point", "grad", "hessian", "hvp", "iterate", "jacfwd", "jacrev", "jit", "jvp", "lane_index", "lanes",
-    "linalg", "linearize", "log_softmax", "logsumexp", "map", "program", "random", "remat", "root", "scan", "softmax", "switch",
+    "linalg", "linearize", "log_softmax", "logsumexp", "map", "polygamma", "program", "random", "remat", "root", "scan", "softmax", "switch",
     "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 

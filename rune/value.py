@@ -77,6 +77,7 @@ KNOWN = {
 REPLACEMENTS = {
     "logsumexp": "for scipy.special.logsumexp write rune.logsumexp(x), or np.logaddexp.reduce(x)",
     "softmax": "for scipy.special.softmax write rune.softmax(x)",
+    "polygamma": "for scipy.special.polygamma write rune.polygamma(n, x)",
     "log_softmax": "for scipy.special.log_softmax write rune.log_softmax(x)",
 } | {
     name: f"for scipy.linalg.{name} write rune.linalg.{name}"

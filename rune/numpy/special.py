@@ -16,7 +16,7 @@ from rune.primitives.map import cast
 from rune.primitives.scalar import e
 from rune.value import box, first_traced, tables, unbox
 
-__all__ = ["log_softmax", "logsumexp", "softmax"]
+__all__ = ["log_softmax", "logsumexp", "polygamma", "softmax"]
 
 
 def known_late(ufunc: np.ufunc) -> Any:
@@ -58,6 +58,22 @@ def softmax(x, axis=None):
 
 def log_softmax(x, axis=None):
     return either("log_softmax", log_weights, x, (axis,), {})
+
+
+def polygamma(n, x):
+    return either("polygamma", derivative_of_digamma, n, (x,), {})
+
+
+def derivative_of_digamma(n: Any, x: Any) -> Any:
+    """(-1)^(n+1) n! zeta(n + 1, x), and digamma itself where n is 0; n is known."""
+    import scipy.special as module
+
+    special.load()
+    order, x = np.asarray(n), inexact(asarray(x))
+    scale = (-1.0) ** (order + 1) * module.gamma(order + 1.0)
+    one = lambda plain: plain.item() if plain.ndim == 0 else plain  # a number, so that float32 stays float32
+    found = e.mul(e.zeta(one(np.maximum(order, 1) + 1.0), x), one(np.asarray(scale)))
+    return e.select(order == 0, e.digamma(x), found) if np.any(order == 0) else found
 
 
 def log_sum_exp(a: Any, axis: Any, b: Any, keepdims: bool, return_sign: bool) -> Any:

@@ -153,6 +153,7 @@ __all__ = [
     "log_softmax",
     "logsumexp",
     "map",
+    "polygamma",
     "program",
     "random",
     "remat",
@@ -1024,6 +1025,16 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
 
     >>> rune.jit(rune.log_softmax)(np.array([0.0, 1000.0]))
     array([-1000.,     0.])
+    """
+
+def polygamma(n: Any, x: Any) -> Any:
+    """``scipy.special.polygamma`` for traced values too: the n-th derivative of the digamma function.
+
+    The order ``n`` is an int, or an array of them, that is known; ``x`` has the derivative
+    polygamma(n + 1, x).
+
+    >>> float(rune.grad(lambda x: rune.polygamma(1, x))(2.0)) == float(rune.polygamma(2, 2.0))
+    True
     """
 
 # ------------------------------------------------------------------------------------------------
