@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import optree
 NAMESPACE = "rune"
 _registered: set[type] = set()
 
-__all__ = ["Tree", "differ", "flatten", "is_array", "is_number", "join", "leaves", "static_key"]
+__all__ = ["Tree", "flatten", "is_number", "join", "leaves", "static_key"]
 
 
 def _register(cls: type) -> None:
@@ -91,23 +90,9 @@ def leaves(x: Any) -> list:
     return flatten(x)[0]
 
 
-def map_tree(f: Callable, x: Any) -> Any:
-    found, tree = flatten(x)
-    return tree.build([f(leaf) for leaf in found])
-
-
-def differ(one: Tree, other: Tree) -> bool:
-    return one != other
-
-
 def is_number(x: Any) -> bool:
     """A Python number by its exact type (np.float64 is a subclass of float)."""
     return type(x) in (float, int, complex, bool)
-
-
-def is_array(x: Any) -> bool:
-    """A plain array or NumPy scalar of a numeric or boolean dtype."""
-    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biufc"
 
 
 def static_key(x: Any) -> tuple:

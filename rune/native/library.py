@@ -49,15 +49,6 @@ class Algebra:
         return math.C(self.fn, "fabs", a)
 
 
-def matrix_at(s: Source, p):
-    """The source of one matrix of a stack."""
-
-    def get(unit, *ij):
-        return unit.element(s, (*p, *ij))
-
-    return get
-
-
 # LU -------------------------------------------------------------------------------------------
 
 

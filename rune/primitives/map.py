@@ -147,13 +147,6 @@ def resolve(op: str, kinds: tuple) -> tuple[np.dtype, ...]:
     return TABLE[op].operand_dtypes(kinds)
 
 
-def kind_of(t: Type, python: bool) -> Any:
-    """What NumPy's promotion sees: a dtype, or a Python number's type for a weak value."""
-    if t.weak or python:
-        return {"f": float, "c": complex, "i": int}.get(t.dtype.kind, t.dtype)
-    return t.dtype
-
-
 def expression(op: str) -> Callable:
     """`op` as a function of its operands; of plain ones it is NumPy's, whose promotion is the rule."""
     row = TABLE[op]
