@@ -19,11 +19,11 @@ def layout_of(array: Any) -> str | None:
     return "C" if flags.c_contiguous else "S"
 
 
-def compile(block: Any, layouts: Any, name: str = "main") -> Any:
-    """An executable for a block, for one layout of each input."""
+def compile(block: Any, layouts: Any, name: str = "main", threads: int | None = None) -> Any:
+    """An executable for a block, for one layout of each input, on so many threads at most."""
     from .executable import compile
 
-    return compile(block, layouts, name)
+    return compile(block, layouts, name, threads)
 
 
 def direct(executable: Any, fallback: Any, single: bool = False, numbers: tuple = ()) -> Any:

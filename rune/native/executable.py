@@ -39,11 +39,11 @@ FRAMES = 10_000
 KEEP = 64 << 20  # workspaces up to this many bytes in all are kept between calls
 
 
-def compile(block, layouts, name: str = "main") -> Executable:
-    """Native code for a block, for one layout ("C" or "S") of each input."""
+def compile(block, layouts, name: str = "main", threads: int | None = None) -> Executable:
+    """Native code for a block, for one layout ("C", "S" or "O") of each input."""
     with jit.LOCK, deep():
         jit.target()
-        unit = emit(block, layouts, name)
+        unit = emit(block, layouts, name, threads)
         text = unit.text()
         module = jit.optimise(text)
         obj = jit.target().machine.emit_object(module)
@@ -63,8 +63,8 @@ def deep():
         sys.setrecursionlimit(limit)
 
 
-def emit(block, layouts, name: str) -> Unit:
-    unit = Unit(name)
+def emit(block, layouts, name: str, threads: int | None) -> Unit:
+    unit = Unit(name, threads)
     unit.report = Report(name)
     with entry(unit) as fn:
         args, outs = (Value(n, "p", 0, fn) for n in ("%args", "%outs"))

@@ -3,7 +3,7 @@
 A nest is cut into chunks by its size alone, never by the number of threads, and partial results are
 combined in the order of the chunks, so results do not depend on how many threads there are.  The
 workers are daemon threads that wait in native code, without the GIL.  A call that finds the pool at
-work runs its chunks itself.  A forked child starts with an empty pool.
+work, or that may use one thread only, runs its chunks itself.  A forked child starts with an empty pool.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @pthread_cond_signal(ptr)
 declare void @llvm.x86.sse2.pause()
 
-%pool = type { [8 x i64], [8 x i64], [8 x i64], i64, i64, ptr, ptr, i64, i64, i64, i64 }
+%pool = type { [8 x i64], [8 x i64], [8 x i64], i64, i64, ptr, ptr, i64, i64, i64, i64, i64 }
 
 define internal void @chunks(ptr %p, ptr %f, ptr %context, i64 %total) {
 entry:
@@ -45,7 +45,7 @@ done:
   ret void
 }
 
-define void @parallel(ptr %p, ptr %f, ptr %context, i64 %total) {
+define void @parallel(ptr %p, ptr %f, ptr %context, i64 %total, i64 %limit) {
 entry:
   %busy = getelementptr %pool, ptr %p, i32 0, i32 3
   %cond.work = getelementptr %pool, ptr %p, i32 0, i32 1
@@ -57,11 +57,15 @@ entry:
   %next = getelementptr %pool, ptr %p, i32 0, i32 8
   %active = getelementptr %pool, ptr %p, i32 0, i32 9
   %seq = getelementptr %pool, ptr %p, i32 0, i32 10
+  %plimit = getelementptr %pool, ptr %p, i32 0, i32 11
+  %help = icmp ugt i64 %limit, 1
+  br i1 %help, label %ask, label %alone
+ask:
   %was = atomicrmw xchg ptr %busy, i64 1 seq_cst
   %free = icmp eq i64 %was, 0
   br i1 %free, label %submit, label %alone
 alone:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %alone.one ]
+  %i = phi i64 [ 0, %entry ], [ 0, %ask ], [ %i.next, %alone.one ]
   %i.more = icmp ult i64 %i, %total
   br i1 %i.more, label %alone.one, label %return
 alone.one:
@@ -73,6 +77,7 @@ submit:
   store ptr %f, ptr %pf
   store ptr %context, ptr %pc
   store i64 %total, ptr %pt
+  store i64 %limit, ptr %plimit
   store atomic i64 0, ptr %next seq_cst, align 8
   store i64 1, ptr %open
   %s = atomicrmw add ptr %seq, i64 1 seq_cst
@@ -121,6 +126,7 @@ entry:
   %pt = getelementptr %pool, ptr %p, i32 0, i32 7
   %active = getelementptr %pool, ptr %p, i32 0, i32 9
   %seq = getelementptr %pool, ptr %p, i32 0, i32 10
+  %plimit = getelementptr %pool, ptr %p, i32 0, i32 11
   br label %idle
 idle:
   %seen = phi i64 [ 0, %entry ], [ %now, %after ]
@@ -145,7 +151,12 @@ check:
   %now = load atomic i64, ptr %seq seq_cst, align 8
   %c1 = icmp ne i64 %o, 0
   %c2 = icmp ne i64 %now, %seen
-  %go = and i1 %c1, %c2
+  %limit = load i64, ptr %plimit
+  %at.work = load atomic i64, ptr %active seq_cst, align 8
+  %with.me = add i64 %at.work, 2
+  %c3 = icmp ule i64 %with.me, %limit
+  %c12 = and i1 %c1, %c2
+  %go = and i1 %c12, %c3
   br i1 %go, label %work, label %sleep
 sleep:
   %w = call i32 @pthread_cond_wait(ptr %cond.work, ptr %p)
