@@ -37,8 +37,8 @@ def kept(program: Program, key: tuple, build: Callable) -> Any:
     found = program.derived.get(key)
     if found is None:
         found = build()
-        if program.stats is not None:
-            program.stats.derivations += 1
+        if program.owner is not None:
+            program.owner.stats.derivations += 1
         found = program.derived.setdefault(key, found)
     return found
 
@@ -68,7 +68,7 @@ def jvp(program: Program, mask: Mask, force: Mask = ()) -> tuple[Program, Mask]:
             derived = level.close(
                 [*(p for p, _ in outs), *(t for t in changes if t is not None)],
                 f"{program.name}.jvp",
-                program.stats,
+                program.owner,
             )
         return derived, present
 
@@ -129,7 +129,7 @@ def build_linearized(program: Program, mask: Mask, force: Mask, carries: int, st
         needed += [
             v for v in unique(level.variable(t) for t in changes if isinstance(t, Staged)) if v not in needed
         ]
-        whole = level.close([p for p, _ in outs], program.name, program.stats)
+        whole = level.close([p for p, _ in outs], program.name, program.owner)
         equations = Program(whole.inputs, level.equations, whole.outputs)
         keep, hand = choose(equations, needed, carries, store)
         primal = Program(
@@ -137,7 +137,7 @@ def build_linearized(program: Program, mask: Mask, force: Mask, carries: int, st
             level.equations,
             [*whole.outputs, *keep.stored],
             f"{program.name}.primal",
-            program.stats,
+            program.owner,
         ).pruned()
     linear, reads = linear_half(
         program, equations, keep, hand, needed, records, recorder, tangents, changes, force
@@ -206,7 +206,7 @@ def linear_half(program, equations, keep, hand, needed, records, recorder, tange
                 results.append(here(t))
             elif k < len(force) and force[k]:
                 results.append(zeros(program.outputs[k].type))
-        linear = level.close(results, f"{program.name}.linear", program.stats)
+        linear = level.close(results, f"{program.name}.linear", program.owner)
         linear.linear = True
     return linear, tuple(sources[id(v)] for v in read)
 
@@ -259,7 +259,7 @@ def transpose(
                 found = [zeros(t) if ct is None else ct for ct, t in zip(found, types, strict=True)]
             present = tuple(ct is not None for ct in found)
             derived = level.close(
-                [ct for ct in found if ct is not None], f"{program.name}.transpose", program.stats
+                [ct for ct in found if ct is not None], f"{program.name}.transpose", program.owner
             )
         return derived, present
 
@@ -281,7 +281,7 @@ def batch(program: Program, mask: Mask, size: int, force: Mask = ()) -> tuple[Pr
             forced = force or (False,) * len(outs)
             present = tuple(lanes.owns(x) or f for x, f in zip(outs, forced, strict=True))
             results = [lanes.spread(x) if p else x for x, p in zip(outs, present, strict=True)]
-            derived = level.close(results, f"{program.name}.batched", program.stats)
+            derived = level.close(results, f"{program.name}.batched", program.owner)
         return derived, present
 
     return kept(program, ("batch", mask, int(size), getattr(size, "name", None), force), build)

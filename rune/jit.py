@@ -8,6 +8,7 @@ derives from the program and never runs the Python again.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -22,7 +23,7 @@ from rune import native
 from rune.arguments import callable_, is_dynamic, leaf_type, refuse, unusual
 from rune.constructs.call import call
 from rune.level import Value, bind, opened, running, tracing
-from rune.program import Program, Stats
+from rune.program import Owner, Program, Stats
 from rune.retraces import Retraces, argument_path
 from rune.structure import Tree, describe, flatten, static_key
 from rune.totals import arrive, collecting, open_totals
@@ -77,7 +78,7 @@ def result(x: Any) -> Any:
     return np.asarray(x)[()] if type(x) in (float, complex) else x
 
 
-def traced(name: str, f: Any, leaves: list, tree: Tree, label: str, stats: Stats | None) -> Entry:
+def traced(name: str, f: Any, leaves: list, tree: Tree, label: str, owner: Owner | None) -> Entry:
     """Trace `f` over stand-ins for the dynamic leaves of its (args, keywords)."""
     level = Trace(name)
     with opened(level):
@@ -93,7 +94,7 @@ def traced(name: str, f: Any, leaves: list, tree: Tree, label: str, stats: Stats
             else:
                 statics.append(None)
                 computed.append(raw(x))
-        program = level.close([*computed, *level.additions.values()], label, stats)
+        program = level.close([*computed, *level.additions.values()], label, owner)
     return Entry(program, out_tree, statics, level.captures, list(level.additions))
 
 
@@ -108,7 +109,7 @@ class Compiled:
         self._entries: dict = {}
         self._pending: dict = {}
         self._lock = threading.Lock()
-        self._stats = Stats()
+        self._owner = Owner()
         self._retraces = Retraces(NAME, self._label)
         self._direct: Any = None  # a native call for arguments like those of the last call
 
@@ -146,7 +147,7 @@ class Compiled:
         return f"<rune.jit of {getattr(self, '__qualname__', self._f)!s}>"
 
     def stats(self) -> Stats:
-        return Stats(self._stats.traces, self._stats.derivations, self._stats.compiles)
+        return dataclasses.replace(self._owner.stats)
 
     def clear(self) -> None:
         self._entries = {}
@@ -219,8 +220,8 @@ class Compiled:
                 return entry
         try:
             self._retraces.report(key, leaves, tree)
-            entry = traced(NAME, f, leaves, tree, self._label, self._stats)
-            self._stats.traces += 1
+            entry = traced(NAME, f, leaves, tree, self._label, self._owner)
+            self._owner.stats.traces += 1
             return entry if entry.captures else self._entries.setdefault(key, entry)
         finally:
             if mine:

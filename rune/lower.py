@@ -13,7 +13,7 @@ import numpy as np
 
 from rune import native
 from rune.native import nest
-from rune.program import Equation, Literal, Program, Var
+from rune.program import Equation, Literal, Owner, Program, Var
 
 __all__ = ["compiled", "execute", "lower"]
 
@@ -46,9 +46,9 @@ def compiled(program: Program, layouts: tuple[str, ...]) -> Any:
     """The native function of a program for the layouts of its arguments."""
     found = program.compiled.get(layouts)
     if found is None:
-        found = native.compile(lower(program), layouts, program.name or "main")
-        if program.stats is not None:
-            program.stats.compiles += 1
+        owner = program.owner or Owner()
+        found = native.compile(lower(program), layouts, program.name or "main", owner.threads)
+        owner.stats.compiles += 1
         found = program.compiled.setdefault(layouts, found)
     return found
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Equation", "Literal", "Program", "Stats", "Type", "Var", "type_of"]
+__all__ = ["Equation", "Literal", "Owner", "Program", "Stats", "Type", "Var", "type_of"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -158,6 +158,14 @@ class Stats:
     compiles: int = 0
 
 
+@dataclasses.dataclass
+class Owner:
+    """The compiled function to which a program, and whatever is derived from it, belongs."""
+
+    stats: Stats = dataclasses.field(default_factory=Stats)
+    threads: int | None = None  # that its native code may run on; None for as many as there are
+
+
 class Program:
     """Inputs, equations, outputs (atoms), and what was derived and compiled from them."""
 
@@ -170,17 +178,17 @@ class Program:
         "linear",
         "name",
         "outputs",
-        "stats",
+        "owner",
     )
 
     def __init__(
-        self, inputs, equations, outputs, name: str = "", stats: Stats | None = None, linear: bool = False
+        self, inputs, equations, outputs, name: str = "", owner: Owner | None = None, linear: bool = False
     ):
         self.inputs: list[Var] = list(inputs)
         self.equations: list[Equation] = list(equations)
         self.outputs: list[Var] = list(outputs)
         self.name = name
-        self.stats = stats
+        self.owner = owner
         self.linear = linear  # whether it is the linear half of a derivative
         self.derived: dict = {}  # (kind, details) -> whatever that kind of derivation returns
         self.compiled: dict = {}  # layout of the arguments -> native function
@@ -199,7 +207,7 @@ class Program:
 
     def rearranged(self, inputs, outputs) -> Program:
         """The same equations with other inputs and outputs (a permutation or a selection)."""
-        return Program(inputs, self.equations, outputs, self.name, self.stats, self.linear)
+        return Program(inputs, self.equations, outputs, self.name, self.owner, self.linear)
 
     def pruned(self) -> Program:
         """Without the equations that nothing reads; one with an effect stays."""
@@ -209,7 +217,7 @@ class Program:
             if e.effect or any(id(v) in live for v in e.outputs):
                 kept.append(e)
                 live.update(id(v) for v in e.inputs)
-        return Program(self.inputs, kept[::-1], self.outputs, self.name, self.stats, self.linear)
+        return Program(self.inputs, kept[::-1], self.outputs, self.name, self.owner, self.linear)
 
     def __str__(self) -> str:
         return Printer().program(self, "")

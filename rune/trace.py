@@ -20,7 +20,7 @@ from rune.native import nest
 from rune.primitives.map import map_
 from rune.primitives.movement import broadcast_
 from rune.primitives.primitive import Primitive
-from rune.program import Equation, Literal, Program, Stats, Type, Var, type_of
+from rune.program import Equation, Literal, Owner, Program, Type, Var, type_of
 from rune.snapshot import Snapshots
 
 __all__ = ["Staged", "Trace", "constant", "record", "run"]
@@ -155,12 +155,12 @@ class Trace(Level):
     def lift(self, x):
         return x if isinstance(x, Staged) and x.level is self else Staged(self, self.variable(x))
 
-    def close(self, outputs: list, name: str = "", stats: Stats | None = None) -> Program:
+    def close(self, outputs: list, name: str = "", owner: Owner | None = None) -> Program:
         """The program that gives `outputs`; captured values are its last inputs."""
         found = [self.variable(x) for x in outputs]
         self.snapshots.verify()
         inputs = [*self.inputs, *(v for _, v in self.captured.values())]
-        return Program(inputs, self.equations, found, name, stats).pruned()
+        return Program(inputs, self.equations, found, name, owner).pruned()
 
     @property
     def captures(self) -> list[Value]:
