@@ -97,3 +97,31 @@ def test_the_sign_of_a_complex_number_turns_with_it():
     want = (np.sign(z + eps * dz) - np.sign(z - eps * dz)) / (2 * eps)
     np.testing.assert_allclose(got[:2], want[:2], rtol=1e-6)
     assert got[2] == 0
+
+
+POINTS = {
+    "erfinv": 0.3,
+    "erfcinv": 0.3,
+    "ndtri": 0.3,
+    "logit": 0.3,
+    "ellipk": 0.3,
+    "ellipe": 0.3,
+    "ndtri_exp": -0.7,
+}
+
+
+@pytest.mark.parametrize("name", sorted(set(special.ONE) - {"riemann_zeta", "gammasgn"}))
+def test_a_python_number_differentiates_as_the_array_it_stands_for(name):
+    f = special.ufunc_of(name)
+    at = POINTS.get(name, 1.3)
+    slope = lambda v: rune.jvp(f, (v,), (np.ones_like(v) if isinstance(v, np.ndarray) else 1.0,))[1]
+    for derivative in (
+        rune.grad(f),
+        slope,
+        rune.grad(rune.grad(f)),
+        rune.grad(slope),
+        rune.jit(rune.grad(f)),
+    ):
+        got, want = derivative(at), derivative(np.array(at))
+        assert type(got) is np.float64
+        np.testing.assert_allclose(got, want, rtol=1e-13)

@@ -68,6 +68,7 @@ def no_derivative(name: str, operand: str) -> Callable:
 
 def exp_minus_square(x: Any) -> Any:
     """exp(-x**2): the square's rounding is kept, which at x = 20 is 200 units in the last place."""
+    x = np.asarray(x)
     if x.dtype.kind == "c":
         return np.exp(-x * x)
     if x.dtype.itemsize < 8:
