@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rune.level import Value
+from rune.native.consume import GONE
 from rune.program import Type, type_of
 from rune.structure import Tree, describe, flatten
 from rune.value import Traced, box, raw
@@ -62,6 +63,11 @@ def refuse(name: str, path: str, x: Any) -> None:
         raise TypeError(f"{where}np.matrix is not supported: pass np.asarray(x)")
     if not isinstance(x, (np.ndarray, np.generic)):
         return
+    if x.dtype == GONE:
+        raise ValueError(
+            f"{where}the array was consumed by an earlier call, and has no elements any more: use that "
+            f"call's result, or give it a copy"
+        )
     if x.dtype.kind not in "biufc" or x.dtype.itemsize > (16 if x.dtype.kind == "c" else 8):
         raise TypeError(
             f"{where}dtype {x.dtype} is not supported: booleans, integers, float16 to float64, complex64 and complex128 are"

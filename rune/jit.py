@@ -38,7 +38,7 @@ NAME = "rune.jit"
 class Entry:
     """What a key leads to: its program, and how its results are put together."""
 
-    __slots__ = ("captures", "natives", "program", "statics", "totals", "tree")
+    __slots__ = ("captures", "consumed", "natives", "program", "statics", "totals", "tree")
 
     def __init__(self, program: Program, tree: Tree, statics: list, captures: list, totals: list):
         self.program = program
@@ -47,9 +47,13 @@ class Entry:
         self.captures = captures
         self.natives: dict = {}  # layouts -> the native call of the program
         self.totals = totals  # to which the last results of the program are added
+        self.consumed: tuple[int, ...] = ()  # the arguments whose storage a result may have
 
     def apply(self, values: list) -> Any:
-        outs = iter(bind(call, [*values, *self.captures], {"program": self.program}))
+        params: dict = {"program": self.program}
+        if self.consumed and not running():  # inside a transformation the arguments are read again
+            params["consumed"] = self.consumed
+        outs = iter(bind(call, [*values, *self.captures], params))
         leaves = [next(outs) if s is None else s[0] for s in self.statics]
         if self.totals:
             arrive(list(zip(self.totals, outs, strict=True)))
@@ -60,7 +64,13 @@ def native_call(entry: Entry, values: list, python: Any) -> Any:
     """The entry's program as a builtin for plain positional arguments, or None where only Python can."""
     single = entry.tree.spec is None
     flat = single or entry.tree == flatten((0.0,) * len(entry.statics))[1]
-    if entry.captures or entry.totals or not flat or any(s is not None for s in entry.statics):
+    if (
+        entry.captures
+        or entry.totals
+        or entry.consumed
+        or not flat
+        or any(s is not None for s in entry.statics)
+    ):
         return None
     layouts = tuple("C" if type(x) is float else native.layout_of(x) for x in values)
     executable = entry.program.compiled.get(layouts)
@@ -101,15 +111,15 @@ def traced(name: str, f: Any, leaves: list, tree: Tree, label: str, owner: Owner
 class Compiled:
     """A function that compiles what it computes.  Made by `jit`."""
 
-    def __init__(self, f: Any, static_argnames: tuple[str, ...] = ()):
+    def __init__(self, f: Any, static: tuple[str, ...], consumed: tuple[str, ...], threads: int | None):
         functools.update_wrapper(self, f, updated=())
         self._f = f
-        self._static = static_argnames
-        self._signature = inspect.signature(f) if static_argnames else None
+        self._static, self._consumed = static, consumed
+        self._signature = inspect.signature(f) if static or consumed else None
         self._entries: dict = {}
         self._pending: dict = {}
         self._lock = threading.Lock()
-        self._owner = Owner()
+        self._owner = Owner(threads=threads)
         self._retraces = Retraces(NAME, self._label)
         self._direct: Any = None  # a native call for arguments like those of the last call
 
@@ -138,7 +148,7 @@ class Compiled:
             found = getattr(found, part, None)
         if found is self:
             return found_by_name, (module, name)
-        return jitted, (self._f, self._static)
+        return jitted, (self._f, self._static, self._consumed, self._owner.threads)
 
     def __deepcopy__(self, memo: dict) -> Compiled:
         return self
@@ -222,12 +232,24 @@ class Compiled:
             self._retraces.report(key, leaves, tree)
             entry = traced(NAME, f, leaves, tree, self._label, self._owner)
             self._owner.stats.traces += 1
+            entry.consumed = self._consumed_places(leaves, tree)
             return entry if entry.captures else self._entries.setdefault(key, entry)
         finally:
             if mine:
                 with self._lock:
                     self._pending.pop(key, None)
                 event.set()
+
+    def _consumed_places(self, leaves: list, tree: Tree) -> tuple[int, ...]:
+        """Which of the dynamic leaves of (args, keywords) belong to arguments that are consumed."""
+        if not self._consumed:
+            return ()
+        dynamic = [k for k, x in enumerate(leaves) if is_dynamic(x)]
+        roots = [argument_path(tree, k).split(".") for k in dynamic]
+        if self._static:  # one dict of all the others
+            roots = [root[1:] for root in roots]
+        named = [parameter(self._signature, root[0]) in self._consumed for root in roots]
+        return tuple(place for place, yes in enumerate(named) if yes)
 
     @property
     def _label(self) -> str:
@@ -238,11 +260,6 @@ class Compiled:
         """The function with its static arguments bound, and the rest of the arguments."""
         bound = self._signature.bind(*args, **keywords)
         bound.apply_defaults()
-        unknown = [n for n in self._static if n not in self._signature.parameters]
-        if unknown:
-            raise ValueError(
-                f"{NAME}: static_argnames names {unknown[0]!r}, which is no argument of {self._label}"
-            )
         fixed = {n: bound.arguments[n] for n in self._static}
         try:
             key = tuple((n, static_key(x)) for n, x in fixed.items())
@@ -267,8 +284,32 @@ def found_by_name(module: str, name: str) -> Any:
     return functools.reduce(getattr, name.split("."), importlib.import_module(module))
 
 
-def jitted(f: Any, static_argnames: tuple) -> Compiled:
-    return jit(f, static_argnames=static_argnames)
+def jitted(f: Any, static: tuple, consumed: tuple, threads: int | None) -> Compiled:
+    return jit(f, static_argnames=static, consumes=consumed, threads=threads)
+
+
+def parameter(signature: inspect.Signature, root: str) -> str:
+    """The name of the parameter that takes an argument, given the argument's position or keyword."""
+    parameters = signature.parameters.values()
+    if not root.isdigit():
+        keywords = [p.name for p in parameters if p.kind is p.VAR_KEYWORD]
+        return root if root in signature.parameters else keywords[0]
+    rest = [k for k, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL]
+    return list(parameters)[min(int(root), *rest)].name if rest else list(parameters)[int(root)].name
+
+
+def argument_names(option: str, f: Any, names: Any) -> tuple[str, ...]:
+    """The names that an option of `jit` gives of arguments of `f`."""
+    names = (names,) if isinstance(names, str) else tuple(names)
+    if not names:
+        return ()
+    for n in names:
+        if not isinstance(n, str):
+            raise TypeError(f"{NAME}: {option} takes names of arguments, not {describe(n)}")
+        if n not in inspect.signature(f).parameters:
+            label = getattr(f, "__name__", "the function")
+            raise ValueError(f"{NAME}: {option} names {n!r}, which is no argument of {label}")
+    return names
 
 
 def surroundings() -> tuple:
@@ -277,7 +318,25 @@ def surroundings() -> tuple:
     return open_totals(), maps
 
 
-def jit(f, *, static_argnames=()):
+DECORATOR = object()  # stands for the function where `jit` is given options alone
+
+
+def jit(f=DECORATOR, *, static_argnames=(), consumes=(), threads=None):
+    if f is DECORATOR:
+        return functools.partial(jit, static_argnames=static_argnames, consumes=consumes, threads=threads)
     callable_(NAME, f)
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return Compiled(f, names)
+    static, consumed = (
+        argument_names("static_argnames", f, static_argnames),
+        argument_names("consumes", f, consumes),
+    )
+    for n in consumed:
+        if n in static:
+            raise ValueError(
+                f"{NAME}: {n!r} is in static_argnames and in consumes: a static argument has no storage"
+            )
+    if threads is not None:
+        if type(threads) is not int:
+            raise TypeError(f"{NAME}: threads takes an int or None, not {describe(threads)}")
+        if threads < 1:
+            raise ValueError(f"{NAME}: threads must be 1 or more, not {threads}")
+    return Compiled(f, static, consumed, threads)

@@ -53,8 +53,11 @@ def compiled(program: Program, layouts: tuple[str, ...]) -> Any:
     return found
 
 
-def execute(program: Program, args: list) -> list:
-    """The results of a program for plain arguments: fresh arrays; 0-d ones as NumPy scalars."""
+def execute(program: Program, args: list, consumed: tuple[int, ...] = ()) -> list:
+    """The results of a program for plain arguments: fresh arrays; 0-d ones as NumPy scalars.
+
+    Those of the consumed arguments that share their storage with nothing else may lose it to a result.
+    """
     arrays, layouts = [], []
     for x, v in zip(args, program.inputs, strict=True):
         dtype = v.type.dtype
@@ -65,7 +68,16 @@ def execute(program: Program, args: list) -> list:
             x, layout = np.array(x, dtype, order="C"), "C"
         arrays.append(x)
         layouts.append(layout)
-    outs = compiled(program, tuple(layouts))(arrays)
+    for k in consumed:
+        if native.consumable(arrays[k]) and not any(
+            np.may_share_memory(arrays[k], x) for j, x in enumerate(arrays) if j != k
+        ):
+            layouts[k] = native.CONSUMED
+    function = compiled(program, tuple(layouts))
+    if captured := [k for k in consumed if function.captures(arrays[k])]:
+        layouts = ["C" if k in captured else layout for k, layout in enumerate(layouts)]
+        function = compiled(program, tuple(layouts))
+    outs = function(arrays)
     return [plain(x, v) for x, v in zip(outs, program.outputs, strict=True)]
 
 

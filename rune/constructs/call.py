@@ -10,6 +10,7 @@ from __future__ import annotations
 from rune import derive
 from rune.level import bind
 from rune.linear import Tangent
+from rune.linearity import Kind, of_program, throughout
 from rune.lower import execute
 from rune.primitives.primitive import Primitive, Unknown
 from rune.program import Program
@@ -31,7 +32,7 @@ class Call(Primitive):
         return params["program"].output_types
 
     def evaluate(self, args, params):
-        return execute(params["program"], args)
+        return execute(params["program"], args, params.get("consumed", ()))
 
     def jvp(self, primals, tangents, params):
         program: Program = params["program"]
@@ -49,8 +50,13 @@ class Call(Primitive):
         return outs, [next(changes) if p else None for p in present]
 
     def linear_in(self, flags, params):
-        # A linear half: its tangents come last, and they all are linear together.
-        return params["program"].linear
+        if params["program"].linear:  # a linear half: its tangents come last, and are linear together
+            return True
+        kinds = [Kind.LINEAR if flag else Kind.KNOWN for flag in flags]
+        return throughout(lambda: self.linearity(kinds, params))
+
+    def linearity(self, kinds, params):
+        return of_program(params["program"], kinds)
 
     def transpose(self, cts, args, params):
         linear = tuple(isinstance(a, Unknown) for a in args)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["compile", "direct", "layout_of"]
+from .consume import CONSUMED, consumable
+
+__all__ = ["CONSUMED", "compile", "consumable", "direct", "layout_of"]
 
 
 def layout_of(array: Any) -> str | None:

@@ -7,6 +7,7 @@ wanted (the call's outputs, a row of a loop's stacked output, a loop's carry).
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 
 from rune.program import Literal
@@ -16,6 +17,7 @@ from . import complex as complex_rows  # noqa: F401  (fills the table of scalar 
 from .compute import identity
 from .function import SIZE
 from .index import Idx
+from .inplace import same_place, start
 from .plan import SMALL_IN_LOOP, UNROLL, Plan, Test, size
 from .rewrite import Added
 from .sinks import Fold, Store, Walk, short_axes_outside
@@ -28,7 +30,7 @@ STACK = 2048  # bytes up to which a temporary of a loop's step lives on the stac
 
 
 class Emission:
-    def __init__(self, unit, block, sources: dict, targets: list, in_loop: bool):
+    def __init__(self, unit, block, sources: dict, targets: list, in_loop: bool, consumed=()):
         self.unit, self.in_loop = unit, in_loop
         self.sources: dict = dict(sources)
         self.literals: dict = {}
@@ -36,14 +38,17 @@ class Emission:
         self.plan = Plan(block, in_loop)
         self.block = block = self.plan.block
         self.home: dict = {}  # output variable -> the target that it is computed into
-        self.mutable: set = set()  # variables whose storage the block may overwrite
+        self.consumed = dict.fromkeys(consumed)  # inputs whose storage a result may have -> that result
+        self.mutable: set = set(consumed)  # variables whose storage the block may overwrite
         self.scratch: list = []
         self.alive: list = []
         self.owned: dict = {}  # variable -> workspace offset, given back after its last use
         self.depth = len(unit.fn.scopes) - 1
         self.fn = unit.fn
-        for v, target in zip(block.outputs, targets, strict=True):
-            if target is not None and v in self.plan.form_of and v not in self.home:
+        for at, (v, target) in enumerate(zip(block.outputs, targets, strict=True)):
+            if target is None or v not in self.plan.form_of or v in self.home:
+                continue
+            if not consumed or (k := start(block, at)) is None or block.inputs[k] not in self.consumed:
                 self.home[v] = target
 
     # sources and storage ------------------------------------------------------------------------
@@ -150,8 +155,8 @@ class Emission:
             for v in stage.last:
                 self.release(v)
         results = [self.source(v) for v in self.block.outputs]
-        for v, target, s in zip(self.block.outputs, self.targets, results, strict=True):
-            if target is None or (self.home.get(v) is target and s is target):
+        for at, (v, target, s) in enumerate(zip(self.block.outputs, self.targets, results, strict=True)):
+            if target is None or (self.home.get(v) is target and s is target) or self.takes(at, s):
                 continue
             self.fill(target, s)
         for v in list(self.owned):
@@ -159,6 +164,32 @@ class Emission:
                 self.release(v)
         unit.fn.base = base
         return results
+
+    def takes(self, at: int, s) -> bool:
+        """Whether output `at` stands in the storage of a consumed input that no other output has."""
+        for x, output in self.consumed.items():
+            if output is None and same_place(s, self.sources[x]) and s.shape == self.sources[x].shape:
+                self.consumed[x] = at
+                return True
+        return False
+
+    @property
+    def spent(self) -> list:
+        """The consumed inputs whose storage was written to, or is an output's."""
+        return [x for x, output in self.consumed.items() if output is not None or x not in self.mutable]
+
+    def replace_consumed(self, stage) -> None:
+        """Computes an output over a consumed input that is read for the last time, element by element."""
+        for x in stage.last & self.mutable & self.consumed.keys():
+            if any(x in self.plan.reached(f) - self.plan.aligned(f) for f in stage.forms):
+                continue
+            for f in stage.forms:
+                v = f.outs[0]
+                same = v.type.shape == x.type.shape and v.type.dtype == x.type.dtype
+                if same and v in self.home and not self.plan.folds(f):
+                    self.home[v] = copy.copy(self.sources[x])
+                    self.mutable.discard(x)
+                    break
 
     def small(self, form) -> None:
         """A few elements, computed here."""
@@ -197,6 +228,7 @@ class Emission:
 
     def nest(self, stage) -> None:
         unit = self.unit
+        self.replace_consumed(stage)
         sinks, results = [], []
         for form in stage.forms:
             v = form.outs[0]

@@ -16,6 +16,7 @@ import weakref
 import numpy as np
 
 from . import jit, math
+from .consume import CONSUMED, taken
 from .emit import Emission
 from .index import Value
 from .report import Report
@@ -97,7 +98,11 @@ def emit(block, layouts, name: str, threads: int | None) -> Unit:
             Buffer(field(outs, k, DATA), math.kind_of(v.type.dtype), v.type.shape)
             for k, v in enumerate(block.outputs)
         ]
-        Emission(unit, block, sources, targets, False).run()
+        consumed = [v for v, layout in zip(block.inputs, layouts, strict=True) if layout == CONSUMED]
+        emission = Emission(unit, block, sources, targets, False, consumed)
+        emission.run()
+    position = {v: k for k, v in enumerate(block.inputs)}
+    unit.spent = {position[x]: emission.consumed[x] for x in emission.spent}
     unit.report.workspace, unit.report.buffers = unit.workspace.end, unit.workspace.taken
     return unit
 
@@ -173,6 +178,7 @@ class Executable:
         self._raised: dict = {}  # thread -> the exception of a host call
         self._held: list = []
         self._checks = unit.checks
+        self._spent = unit.spent  # input whose storage is written to -> the result that has it, or None
         self._externs = (ctypes.c_void_p * max(1, len(unit.externs)))(*map(self._resolve, unit.externs))
         self._arguments = ctypes.c_void_p * max(1, self._inputs)
         self._outs = ctypes.c_void_p * max(1, self._outputs)
@@ -195,16 +201,28 @@ class Executable:
         return ctypes.cast(callback, ctypes.c_void_p).value
 
     def __call__(self, arrays) -> list:
-        outs = [np.empty(shape, dtype) for shape, dtype in self._results]
+        moved = {out: arrays[k] for k, out in self._spent.items() if out is not None}
+        outs = [
+            np.empty(shape, dtype) if k not in moved else moved[k]
+            for k, (shape, dtype) in enumerate(self._results)
+        ]
         workspace = WORKSPACES.take(self._size)
         status = (ctypes.c_int64 * STATUS)()
         self._main(
             self._arguments(*map(id, arrays)), self._outs(*map(id, outs)), workspace[1], self._externs, status
         )
         WORKSPACES.give(workspace)
+        for k, out in self._spent.items():  # also where the call failed: it may have written to them
+            new = taken(arrays[k])
+            if out is not None:
+                outs[out] = new
         if status[0]:
             self._fail(status)
         return outs
+
+    def captures(self, array) -> bool:
+        """Whether an array may share its storage with one that the program captured."""
+        return any(np.may_share_memory(array, x) for x in self._held if isinstance(x, np.ndarray))
 
     def direct(self, fallback, single: bool = False, numbers: tuple = ()):
         """A builtin that runs the program on plain arrays (see `dispatch.direct`), or None."""
