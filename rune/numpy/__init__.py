@@ -16,6 +16,7 @@ from rune.numpy import (  # noqa: F401
     indexing,
     joining,
     linalg,
+    making,
     namespace,
     padding,
     polynomials,

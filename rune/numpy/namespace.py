@@ -1,8 +1,8 @@
 """The array API namespace (2024.12) that a traced value answers.
 
-It is NumPy's, whose functions dispatch to the tables.  NumPy's functions that make arrays do not
-dispatch: here they take traced values, and give floating arrays as values of the innermost
-transformation, so that a library may write into what it made.
+It is NumPy's, whose functions dispatch to the tables.  Those that make arrays do not dispatch: here
+they take traced values, and give floating arrays as values of the innermost transformation, so that
+a library may write into what it made.
 """
 
 from __future__ import annotations
@@ -11,11 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import innermost
-from rune.numpy.arguments import asarray, dtype_of
+from rune.numpy import making
 from rune.numpy.register import method
-from rune.primitives import movement
-from rune.primitives.map import cast
 from rune.value import Traced, box, first_traced, unbox
 
 __all__ = ["namespace"]
@@ -23,8 +20,7 @@ __all__ = ["namespace"]
 
 def made(x: np.ndarray) -> Any:
     """A floating array as a value of the innermost transformation."""
-    level = innermost()
-    return x if level is None or x.dtype.kind not in "fc" else box(level.lift(x))
+    return box(making.made(x)) if x.dtype.kind in "fc" else x
 
 
 class Namespace:
@@ -51,26 +47,22 @@ class Namespace:
             return np.asarray(obj, dtype=dtype, copy=copy)
         if isinstance(obj, Traced) and not copy and dtype in (None, obj.dtype):
             return obj
-        x = asarray(unbox(obj))
-        return box(cast(x, dtype_of(x) if dtype is None else dtype))
+        return box(making.array(unbox(obj), dtype))
 
     array = asarray
 
     def full(self, shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if first_traced(fill_value) is None:
             return made(np.full(shape, fill_value, dtype))
-        x = asarray(unbox(fill_value))
-        return box(movement.broadcast(cast(x, dtype_of(x) if dtype is None else dtype), shape))
+        return box(making.full(shape, unbox(fill_value), dtype))
 
     def zeros(self, shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-        return made(np.zeros(shape, dtype or np.float64))
+        return made(np.zeros(shape, dtype))
+
+    empty = zeros
 
     def ones(self, shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-        return made(np.ones(shape, dtype or np.float64))
-
-    def empty(self, shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-        return made(np.zeros(shape, dtype or np.float64))
+        return made(np.ones(shape, dtype))
 
     def eye(
         self, n: int, m: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
