@@ -179,17 +179,20 @@ class Emission:
         return [x for x, output in self.consumed.items() if output is not None or x not in self.mutable]
 
     def replace_consumed(self, stage) -> None:
-        """Computes an output over a consumed input that is read for the last time, element by element."""
-        for x in stage.last & self.mutable & self.consumed.keys():
-            if any(x in self.plan.reached(f) - self.plan.aligned(f) for f in stage.forms):
+        """Computes outputs over consumed inputs that are read for the last time, element by element."""
+        plan = self.plan
+        here = {f.outs[0] for f in stage.forms if not plan.folds(f)}
+        free = [v for v in dict.fromkeys(self.block.outputs) if v in here and v in self.home]
+        for x in self.consumed:
+            if x not in stage.last or x not in self.mutable:
                 continue
-            for f in stage.forms:
-                v = f.outs[0]
-                same = v.type.shape == x.type.shape and v.type.dtype == x.type.dtype
-                if same and v in self.home and not self.plan.folds(f):
-                    self.home[v] = copy.copy(self.sources[x])
-                    self.mutable.discard(x)
-                    break
+            if any(x in plan.reached(f) - plan.aligned(f) for f in stage.forms):
+                continue
+            alike = [v for v in free if v.type.shape == x.type.shape and v.type.dtype == x.type.dtype]
+            if alike:
+                self.home[alike[0]] = copy.copy(self.sources[x])
+                self.mutable.discard(x)
+                free.remove(alike[0])
 
     def small(self, form) -> None:
         """A few elements, computed here."""
