@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rune.level import Level, TracedValueError, Value
+from rune.linearity import Kind, NotLinear, kind_of, of_operation
 from rune.primitives.primitive import Into, Unknown, zeros
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
@@ -61,13 +62,32 @@ class Recorder(Level):
 
     def process(self, primitive, args, params):
         if not primitive.linear_in([self.owns(a) for a in args], params):
-            what = params.get("op", primitive.name.lower())
-            raise TypeError(
-                f"{self.name}: a custom_jvp tangent map applies {what} to a tangent, which is not linear"
-            )
+            return self.split(primitive, args, params)
         outs = [Tangent(self, t) for t in primitive.type([type_of(a) for a in args], params)]
         self.records.append(Record(primitive, args, params, outs))
         return outs
+
+    def split(self, primitive, args, params):
+        """An operation of which some results are linear and others known, by its derivative at zero.
+
+        A linear function is its own derivative, so forward mode gives the known results and records the
+        others, whatever the operation.
+        """
+        own = [self.owns(a) for a in args]
+        kinds = [Kind.LINEAR if m else kind_of(a) for a, m in zip(args, own, strict=True)]
+        try:
+            found = of_operation(primitive, kinds, params, 0)
+        except NotLinear as what:
+            raise TypeError(
+                f"{self.name}: a custom_jvp tangent map applies {what} to a tangent, which is not linear"
+            ) from None
+        primals = [zeros(a.type) if m else a for a, m in zip(args, own, strict=True)]
+        tangents = [a if m else None for a, m in zip(args, own, strict=True)]
+        outs, changes = primitive.jvp(primals, tangents, params)
+        return [
+            t if kind is Kind.LINEAR and t is not None else x
+            for x, t, kind in zip(outs, changes, found, strict=True)
+        ]
 
     def lift(self, x):
         return x

@@ -23,7 +23,7 @@ from rune.primitives.primitive import Primitive
 from rune.program import Equation, Literal, Owner, Program, Type, Var, type_of
 from rune.snapshot import Snapshots
 
-__all__ = ["Staged", "Trace", "constant", "record", "run"]
+__all__ = ["Staged", "Trace", "constant", "not_counted", "record", "run"]
 
 
 class Constant(Primitive):
@@ -224,11 +224,15 @@ def record(
         outs = f([level.input(t) for t in types])
         if level.additions:
             if totals is None:
-                raise ValueError(f"{name}: a total cannot be added to here: add in the function around it")
+                raise not_counted(name)
             totals += level.additions
             outs = [*outs, *level.additions.values()]
         program = level.close(outs, name)
     return program, level.captures
+
+
+def not_counted(name: str) -> ValueError:
+    return ValueError(f"{name}: a total cannot be added to here: add in the function around it")
 
 
 def run(program: Program, args: list) -> list:

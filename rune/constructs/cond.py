@@ -13,6 +13,7 @@ import numpy as np
 from rune import derive
 from rune.level import bind
 from rune.linear import Tangent
+from rune.linearity import Kind, joined, of_program, throughout
 from rune.lower import lower
 from rune.native import nest
 from rune.primitives import effects, movement
@@ -71,7 +72,14 @@ class Cond(Primitive):
         return results, [next(changes) if p else None for p in present]
 
     def linear_in(self, flags, params):
-        return not flags[0] and all(b.linear for b in params["branch"])
+        if all(b.linear for b in params["branch"]):
+            return not flags[0]
+        kinds = [Kind.LINEAR if flag else Kind.KNOWN for flag in flags]
+        return throughout(lambda: self.linearity(kinds, params))
+
+    def linearity(self, kinds, params):
+        found = [of_program(b, kinds[1:]) for b in params["branch"]]
+        return [joined(self.name, *column) for column in zip(*found, strict=True)]
 
     def transpose(self, cts, args, params):
         index, *operands = args

@@ -22,6 +22,7 @@ from rune.constructs.call import call
 from rune.jvp import Forward
 from rune.level import Level, Value, bind, opened
 from rune.linear import Tangent
+from rune.linearity import of_program
 from rune.primitives import movement
 from rune.primitives.map import cast
 from rune.primitives.primitive import Primitive, Unknown, zeros
@@ -73,6 +74,9 @@ class Ruled(Primitive):
         given = iter(changes)
         moved = [next(given) if type_of(x).inexact else None for x in results]
         return outs, [*moved, *(None for _ in residuals)]
+
+    def linearity(self, kinds, params):
+        return of_program(params["program"], kinds)
 
     def batch(self, size, args, mapped, params):
         over = lambda p: derive.batch(p, (True,) * len(p.inputs), size, (True,) * len(p.outputs))[0]

@@ -19,6 +19,7 @@ from rune import derive
 from rune.constructs.scan import delayed, kept_as, scan, settled
 from rune.level import bind
 from rune.linear import Tangent
+from rune.linearity import Kind, looped, of_program
 from rune.lower import lower
 from rune.native import nest
 from rune.primitives import effects, movement, reduce
@@ -151,6 +152,12 @@ class While(Primitive):
         }
         moved = iter(bind(scan, args, loop))
         return [*results, taken], [*(next(moved) if p else None for p in halves.present), None]
+
+    def linearity(self, kinds, params):
+        c = params["carries"]
+        found = looped(self.name, params["step"], kinds, c)
+        of_program(params["until"], [*found[:c], *kinds[c:]])  # the test reads no tangent
+        return [*found, Kind.KNOWN]
 
     def batch(self, size, args, mapped, params):
         step, until, c = params["step"], params["until"], params["carries"]

@@ -3,25 +3,27 @@
 `root(residual, solve)` takes what `solve()` returns as an x with residual(x) = 0.  With a the traced
 values that `residual` captures, dx = -(d residual / dx)^-1 (d residual / da) da, by the implicit
 function theorem; the solver is never differentiated.  The primitive holds the residual's program over
-(x, a); its value is x itself, so that a derivative of the derivative sees x depend on a again.
+(x, a); its value is x itself, so that a derivative of the derivative sees x depend on a again.  The
+linear system is one of `rune.constructs.solve`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
 from rune import derive
 from rune.arguments import array_leaves, callable_, raws, type_or_none
-from rune.batch import Batch, Lanes
-from rune.level import Value, apply, bind, opened
+from rune.constructs.solve import AtOnce, Dense, captures_moving, over_lanes, recorded, solve_
+from rune.level import Value, apply, bind, staging
 from rune.native import nest
-from rune.primitives import effects, linalg, movement
+from rune.primitives import effects, movement
 from rune.primitives.map import cast
 from rune.primitives.primitive import Primitive
 from rune.primitives.scalar import e
-from rune.program import Program, Type, type_of
+from rune.program import Program, type_of
 from rune.structure import Tree, describe
 from rune.trace import record, run
 from rune.value import box
@@ -31,8 +33,32 @@ __all__ = ["fixed_point", "root"]
 NAME = "rune.root"
 
 
+@dataclasses.dataclass(frozen=True)
+class System:
+    """The Jacobian J of the residual by its unknowns, as what a linear system needs to know of it.
+
+    `at` is the program (x..., captures...) -> what J reads; `matvec` is (v..., what it reads...) -> J v.
+    """
+
+    at: Program
+    matvec: Program
+    solver: Any
+
+    @staticmethod
+    def of(residual: Program, n: int) -> tuple[Program, Program]:
+        mask = (True,) * n + (False,) * (len(residual.inputs) - n)
+        halves = derive.linearize(residual, mask, (True,) * n)
+        reads = halves.values(halves.primal.inputs, halves.primal.outputs)
+        at = halves.primal.rearranged(halves.primal.inputs, reads).pruned()
+        inputs, k = halves.linear.inputs, len(reads)
+        return at, halves.linear.rearranged([*inputs[k:], *inputs[:k]], halves.linear.outputs)
+
+
 class Root(Primitive):
-    """(x..., captures...) -> x, a zero of the residual's program in x for these captures."""
+    """(x..., captures..., more...) -> x, a zero of the residual's program in x for these captures.
+
+    `more` are what the solver of the linear system captured.
+    """
 
     name = "root"
     recompute = False
@@ -44,28 +70,35 @@ class Root(Primitive):
         return list(args[: params["unknowns"]])
 
     def jvp(self, primals, tangents, params):
-        residual, n = params["residual"], params["unknowns"]
+        residual, system, n = params["residual"], params["system"], params["unknowns"]
+        m = len(residual.inputs)
         xs = bind(self, primals, params)
-        mask = (*(False,) * n, *(t is not None for t in tangents[n:]))
+        if any(t is not None for t in tangents[m:]):
+            raise captures_moving()
+        mask = (*(False,) * n, *(t is not None for t in tangents[n:m]))
         if not any(mask):
             return xs, [None] * n
-        at = [*xs, *primals[n:]]
-        force = (True,) * n
-        program, _ = derive.jvp(residual, mask, force)
-        moved = run(program, [*at, *(t for t in tangents[n:] if t is not None)])[n:]
-        found = params["linear_solve"](residual, at, [e.neg(r) for r in moved])
-        return xs, found
+        at = [*xs, *primals[n:m]]
+        program, _ = derive.jvp(residual, mask, (True,) * n)
+        moved = run(program, [*at, *(t for t in tangents[n:m] if t is not None)])[n:]
+        right = [e.neg(r) for r in moved]
+        more = {"matvec": system.matvec, "unknowns": n, "solver": system.solver}
+        return xs, bind(solve_, [*right, *run(system.at, at), *primals[m:]], more)
 
     def batch(self, size, args, mapped, params):
-        n = params["unknowns"]
-        mask = tuple(k < n or m for k, m in enumerate(mapped))
+        residual, system, n = params["residual"], params["system"], params["unknowns"]
+        m = len(residual.inputs)
+        mask = tuple(k < n or flag for k, flag in enumerate(mapped))
         args = [
-            a if m or k >= n else movement.broadcast(a, (size, *type_of(a).shape))
-            for k, (a, m) in enumerate(zip(args, mapped, strict=True))
+            a if flag or k >= n else movement.broadcast(a, (size, *type_of(a).shape))
+            for k, (a, flag) in enumerate(zip(args, mapped, strict=True))
         ]
-        over, _ = derive.batch(params["residual"], mask, size, (True,) * n)
-        solver = Lanewise(params["linear_solve"], params["residual"], mask, size)
-        return bind(self, args, {**params, "residual": over, "linear_solve": solver}), [True] * n
+        over, _ = derive.batch(residual, mask[:m], size, (True,) * n)
+        at, reads = derive.batch(system.at, mask[:m], size)
+        solve = {"matvec": system.matvec, "unknowns": n, "solver": system.solver}
+        solve = over_lanes(solve, (*reads, *mask[m:]), size)
+        lanes = System(at, solve["matvec"], solve["solver"])
+        return bind(self, args, {**params, "residual": over, "system": lanes}), [True] * n
 
     def lower(self, eq):
         n = eq.params["unknowns"]
@@ -84,57 +117,6 @@ class Root(Primitive):
 root_ = Root()
 
 
-def dense(residual: Program, at: list, b: list) -> list:
-    """J y = b for the Jacobian J of the residual by its unknowns, column by column as one matrix."""
-    n = len(b)
-    types = residual.input_types[:n]
-    sizes = [t.size for t in types]
-    total = sum(sizes)
-    mask = (*(True,) * n, *(False,) * (len(at) - n))
-    program, _ = derive.jvp(residual, mask, (True,) * n)
-    lanes = (*(False,) * len(at), *(True,) * n)
-    over, _ = derive.batch(program, lanes, total, (True,) * len(program.outputs))
-    columns = run(over, [*at, *basis(types, total)])[n:]
-    rows = [
-        movement.permute(movement.reshape(c, (total, t.size)), (1, 0))
-        for c, t in zip(columns, types, strict=True)
-    ]
-    matrix = movement.concatenate(rows, 0)
-    right = movement.concatenate(
-        [movement.reshape(x, (size, 1)) for x, size in zip(b, sizes, strict=True)], 0
-    )
-    y = linalg.solve(matrix, right)
-    parts, start = [], 0
-    for t in types:
-        parts.append(movement.reshape(movement.part(y, 0, start, start + t.size), t.shape))
-        start += t.size
-    return parts
-
-
-def basis(types: list[Type], total: int) -> list:
-    stacks, at = [], 0
-    for t in types:
-        block = np.zeros((total, t.size), t.dtype)
-        block[at : at + t.size] = np.eye(t.size, dtype=t.dtype)
-        stacks.append(block.reshape(total, *t.shape))
-        at += t.size
-    return stacks
-
-
-class Lanewise:
-    """A linear solve applied to every lane, for a residual that was batched."""
-
-    def __init__(self, solve: Any, residual: Program, mask: tuple, size: int):
-        self.solve, self.residual, self.mask, self.size = solve, residual, mask, size
-
-    def __call__(self, _: Program, at: list, b: list) -> list:
-        level = Batch(NAME, self.size)
-        with opened(level):
-            inside = [Lanes(level, x) if m else x for x, m in zip(at, self.mask, strict=True)]
-            found = self.solve(self.residual, inside, [Lanes(level, x) for x in b])
-            return [level.spread(x) for x in found]
-
-
 class UserSolve:
     """The user's `linear_solve(matvec, b)` on structures like x."""
 
@@ -142,20 +124,26 @@ class UserSolve:
         self.f = f
         self.tree = tree
 
-    def __call__(self, residual: Program, at: list, b: list) -> list:
-        n = len(b)
-        mask = (*(True,) * n, *(False,) * (len(at) - n))
-        program, _ = derive.jvp(residual, mask, (True,) * n)
+    def __call__(self, matvec: Program, at: list, b: list) -> list:
+        types = matvec.input_types[: len(b)]
 
-        def matvec(v):
-            return self.tree.build([box(x) for x in run(program, [*at, *raws(array_leaves(NAME, v)[0])])[n:]])
+        def product(v):
+            given = self.fitted(v, types, "matvec: ", "given", "in the solution")
+            return self.tree.build([box(x) for x in run(matvec, [*given, *at])])
 
-        found, tree = array_leaves(NAME, self.f(matvec, self.tree.build([box(x) for x in b])))
+        found = self.f(product, self.tree.build([box(x) for x in b]))
+        return self.fitted(found, types, "linear_solve: ", "returned", "in its right-hand side")
+
+    def fitted(self, x: Any, types: list, where: str, what: str, other: str) -> list:
+        found, tree = array_leaves(NAME, x)
         if tree != self.tree:
-            raise ValueError(
-                f"{NAME}: linear_solve returned a structure other than that of its right-hand side"
-            )
-        return raws(found)
+            raise ValueError(f"{NAME}: {where}{describe(x)} {what}, a structure other than that {other}")
+        for leaf, t, path in zip(found, types, tree.paths(), strict=True):
+            own = type_or_none(raws([leaf])[0])
+            if own is None or own.shape != t.shape or not np.can_cast(own.dtype, t.dtype, "same_kind"):
+                path = f"{path}: " if path else ""
+                raise ValueError(f"{NAME}: {where}{path}{own or describe(leaf)} {what}, {t} {other}")
+        return [cast(x, t.dtype) for x, t in zip(raws(found), types, strict=True)]
 
 
 def root(residual, solve, linear_solve=None):
@@ -185,8 +173,18 @@ def root(residual, solve, linear_solve=None):
         return [cast(r, type_of(x).dtype) for r, x in zip(outs, inputs, strict=True)]
 
     program, captures = record(NAME, [type_of(x) for x in xs], flat)
-    solver = dense if linear_solve is None else UserSolve(linear_solve, tree)
-    outs = apply(root_, [*xs, *captures], {"residual": program, "unknowns": len(xs), "linear_solve": solver})
+    if not captures:
+        return tree.build([box(x) if isinstance(x, Value) else x for x in xs])
+    at, matvec = System.of(program, len(xs))
+    more: list = []
+    if linear_solve is None:
+        solver = Dense()
+    elif staging():
+        solver, more = recorded(UserSolve(linear_solve, tree), matvec, len(xs))
+    else:
+        solver = AtOnce(UserSolve(linear_solve, tree))
+    params = {"residual": program, "unknowns": len(xs), "system": System(at, matvec, solver)}
+    outs = apply(root_, [*xs, *captures, *more], params)
     return tree.build([box(x) if isinstance(x, Value) else x for x in outs])
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from rune import derive
 from rune.level import bind
 from rune.linear import Tangent
+from rune.linearity import Kind, looped, throughout
 from rune.lower import lower
 from rune.native import nest
 from rune.primitives import effects, movement, reduce
@@ -172,7 +173,13 @@ class Scan(Primitive):
         return results, [next(changes) if p else None for p in halves.present]
 
     def linear_in(self, flags, params):
-        return params["step"].linear
+        if params["step"].linear:
+            return True
+        kinds = [Kind.LINEAR if flag else Kind.KNOWN for flag in flags]
+        return throughout(lambda: self.linearity(kinds, params))
+
+    def linearity(self, kinds, params):
+        return looped(self.name, params["step"], self.counted(kinds, params)[0], params["carries"])
 
     def transpose(self, cts, args, params):
         step, c = params["step"], params["carries"]

@@ -1,0 +1,270 @@
+"""Linear systems whose solution is stated: A y = b, solved by whatever gives y.
+
+A is a program (v..., at...) -> A v, linear in v.  The solution is linear in b whatever the solver does,
+and its derivatives follow from A alone: dy = A^-1 (db - dA y), and the transpose solves with the
+transposed program.  A *solver* gives y from (b..., at..., more...):
+
+- `Dense` builds the matrix column by column;
+- `AtOnce` calls a function of the user's on values, lane by lane under a map;
+- `Recorded` holds the programs of one, for A and for its transpose, as a trace or a map needs them;
+  `more` are the values that they captured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rune import derive
+from rune.jvp import Forward
+from rune.level import Value, bind, opened, tracing
+from rune.primitives import linalg, movement
+from rune.primitives.map import cast
+from rune.primitives.primitive import Primitive, Unknown, zeros
+from rune.primitives.scalar import e
+from rune.program import Program, Type, Var, type_of
+from rune.trace import not_counted, record, run
+
+__all__ = ["AtOnce", "Dense", "captures_moving", "over_lanes", "recorded", "solve_"]
+
+NAME = "rune.root"
+
+
+class LinearSolve(Primitive):
+    """(b..., at..., more...) -> y with A(at) y = b."""
+
+    name = "linear_solve"
+    recompute = False
+
+    def effect(self, params):
+        return self.inlined(params).effect
+
+    def inlined(self, params):
+        return params["solver"].program(params["matvec"], params["unknowns"])
+
+    def type(self, types, params):
+        return [t.strong() for t in types[: params["unknowns"]]]
+
+    def evaluate(self, args, params):
+        return params["solver"].solve(params["matvec"], params["unknowns"], args)
+
+    def jvp(self, primals, tangents, params):
+        matvec, n, m = params["matvec"], params["unknowns"], len(params["matvec"].inputs)
+        ys = bind(self, primals, params)
+        if any(t is not None for t in tangents[m:]):
+            raise captures_moving()
+        if all(t is None for t in tangents):
+            return ys, [None] * n
+        right = list(tangents[:n])
+        moving = [t for t in tangents[n:m] if t is not None]
+        if moving:
+            mask = (*(False,) * n, *(t is not None for t in tangents[n:m]))
+            program, _ = derive.jvp(matvec, mask, (True,) * n)
+            moved = run(program, [*ys, *primals[n:m], *moving])[n:]
+            right = [e.neg(r) if b is None else e.sub(b, r) for b, r in zip(right, moved, strict=True)]
+        right = [zeros(type_of(y)) if b is None else b for b, y in zip(right, ys, strict=True)]
+        return ys, bind(self, [*right, *primals[n:]], params)
+
+    def linear_in(self, flags, params):
+        return not any(flags[params["unknowns"] :])
+
+    def transpose(self, cts, args, params):
+        n = params["unknowns"]
+        cts = [zeros(a.type) if ct is None else ct for a, ct in zip(args[:n], cts, strict=True)]
+        back = {
+            "matvec": turned(params["matvec"], n),
+            "unknowns": n,
+            "solver": params["solver"].turned(),
+        }
+        found = bind(self, [*cts, *args[n:]], back)
+        return [ct if isinstance(a, Unknown) else None for a, ct in zip(args[:n], found, strict=True)] + [
+            None
+        ] * len(args[n:])
+
+    def batch(self, size, args, mapped, params):
+        n = params["unknowns"]
+        if isinstance(params["solver"], AtOnce) and not tracing():
+            lanes = [
+                bind(self, [lane(a, k) if m else a for a, m in zip(args, mapped, strict=True)], params)
+                for k in range(size)
+            ]
+            return [stacked(column) for column in zip(*lanes, strict=True)], [True] * n
+        args = [
+            a if m or k >= n else movement.broadcast(a, (size, *type_of(a).shape))
+            for k, (a, m) in enumerate(zip(args, mapped, strict=True))
+        ]
+        return bind(self, args, over_lanes(params, tuple(mapped[n:]), size)), [True] * n
+
+    def guarded(self, args, params, taken):
+        solver = params["solver"].recorded(params["matvec"], params["unknowns"])
+        return [*args, taken], {**params, "solver": solver.changed(derive.guarded)}
+
+    def show(self, e, name):
+        return f"{self.name} ({', '.join(name(v) for v in e.inputs)})", []
+
+
+solve_ = LinearSolve()
+
+
+def captures_moving() -> TypeError:
+    return TypeError(
+        f"{NAME}: linear_solve captures a value that is differentiated, for which it states no derivative: "
+        f"capture rune.detach(x)"
+    )
+
+
+def turned(matvec: Program, n: int) -> Program:
+    """The program of the transposed matrix; turned twice, a program is itself."""
+
+    def build():
+        k = len(matvec.inputs) - n
+        back, _ = derive.transpose(matvec, (True,) * n + (False,) * k, (True,) * n, force=True)
+        back = back.rearranged([*back.inputs[k:], *back.inputs[:k]], back.outputs)
+        back.derived["turned", n] = matvec
+        return back
+
+    return derive.kept(matvec, ("turned", n), build)
+
+
+def over_lanes(params: dict, mapped: tuple[bool, ...], size: int) -> dict:
+    """The parameters over lanes that all right-hand sides have, and the flagged ones of what follows."""
+    matvec, n = params["matvec"], params["unknowns"]
+    every = (True,) * n
+    over = lambda p, mask: derive.batch(p, (*every, *mask), size, every)[0]
+    solver = params["solver"].recorded(matvec, n).changed(lambda p: over(p, mapped))
+    return {**params, "matvec": over(matvec, mapped[: len(matvec.inputs) - n]), "solver": solver}
+
+
+def lane(x: Any, k: int) -> Any:
+    t = type_of(x)
+    return movement.reshape(movement.part(x, 0, k, k + 1), t.shape[1:])
+
+
+def stacked(column: tuple) -> Any:
+    return movement.concatenate([movement.reshape(x, (1, *type_of(x).shape)) for x in column], 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recorded:
+    """A solver's programs (b..., at..., more...) -> y, for the matrix and for its transpose."""
+
+    forward: Program
+    back: Program
+
+    def program(self, matvec: Program, n: int) -> Program:
+        return self.forward
+
+    def recorded(self, matvec: Program, n: int) -> Recorded:
+        return self
+
+    def changed(self, change: Callable[[Program], Program]) -> Recorded:
+        return Recorded(change(self.forward), change(self.back))
+
+    def solve(self, matvec: Program, n: int, args: list) -> list:
+        return run(self.forward, args)
+
+    def turned(self) -> Recorded:
+        return Recorded(self.back, self.forward)
+
+
+@dataclasses.dataclass(frozen=True)
+class Function:
+    """A solver that is a function (matvec, at, b) -> y of flat leaves."""
+
+    f: Callable[[Program, list, list], list]
+
+    def program(self, matvec: Program, n: int) -> Program:
+        return derive.kept(matvec, ("solver", self.f, n), lambda: self.traced(matvec, n))
+
+    def traced(self, matvec: Program, n: int) -> Program:
+        program, captures = record_solver(self.f, matvec, n)
+        if captures:
+            raise captures_moving()
+        return program
+
+    def recorded(self, matvec: Program, n: int) -> Recorded:
+        return Recorded(self.program(matvec, n), self.program(turned(matvec, n), n))
+
+    def turned(self) -> Function:
+        return self
+
+
+class Dense(Function):
+    """The matrix column by column; the same for every system, so its program is kept with A."""
+
+    def __init__(self):
+        super().__init__(dense)
+
+    def solve(self, matvec: Program, n: int, args: list) -> list:
+        return run(self.program(matvec, n), args)
+
+
+class AtOnce(Function):
+    """A function of the user's, which may read the values it is given."""
+
+    def solve(self, matvec: Program, n: int, args: list) -> list:
+        inside = Forward(NAME)  # where what the function builds belongs, whatever level is running
+        with opened(inside):
+            found = [inside.open(x)[0] for x in self.f(matvec, args[n:], args[:n])]
+        if any(isinstance(x, Value) for x in found):
+            raise captures_moving()
+        if inside.additions:
+            raise not_counted(NAME)
+        return found
+
+
+def record_solver(f: Callable, matvec: Program, n: int) -> tuple[Program, list[Value]]:
+    """The program of a solver over (b..., at...), and the values it captured."""
+    return record(NAME, matvec.input_types, lambda inputs: f(matvec, inputs[n:], inputs[:n]))
+
+
+def recorded(f: Callable, matvec: Program, n: int) -> tuple[Recorded, list[Value]]:
+    """A solver's programs for the matrix and its transpose, over all that either of them captured."""
+    forward, own = record_solver(f, matvec, n)
+    back, others = record_solver(f, turned(matvec, n), n)
+    captures = list({id(x): x for x in [*own, *others]}.values())
+    m = len(matvec.inputs)
+
+    def over_all(program: Program, own: list[Value]) -> Program:
+        place = {id(x): v for x, v in zip(own, program.inputs[m:], strict=True)}
+        inputs = [*program.inputs[:m], *(place.get(id(x)) or Var(x.type) for x in captures)]
+        return program.rearranged(inputs, program.outputs)
+
+    return Recorded(over_all(forward, own), over_all(back, others)), captures
+
+
+def dense(matvec: Program, at: list, b: list) -> list:
+    """y by the matrix, column by column."""
+    n = len(b)
+    types = matvec.input_types[:n]
+    sizes = [t.size for t in types]
+    total = sum(sizes)
+    over, _ = derive.batch(matvec, (True,) * n + (False,) * len(at), total, (True,) * n)
+    columns = run(over, [*basis(types, total), *at])
+    rows = [
+        movement.permute(movement.reshape(c, (total, t.size)), (1, 0))
+        for c, t in zip(columns, types, strict=True)
+    ]
+    matrix = movement.concatenate(rows, 0)
+    right = movement.concatenate(
+        [movement.reshape(x, (size, 1)) for x, size in zip(b, sizes, strict=True)], 0
+    )
+    y = linalg.solve(matrix, right)
+    parts, start = [], 0
+    for t in types:
+        parts.append(cast(movement.reshape(movement.part(y, 0, start, start + t.size), t.shape), t.dtype))
+        start += t.size
+    return parts
+
+
+def basis(types: list[Type], total: int) -> list:
+    stacks, at = [], 0
+    for t in types:
+        block = np.zeros((total, t.size), t.dtype)
+        block[at : at + t.size] = np.eye(t.size, dtype=t.dtype)
+        stacks.append(block.reshape(total, *t.shape))
+        at += t.size
+    return stacks
