@@ -128,3 +128,131 @@ def test_a_root_by_any_solver_is_compiled_and_mapped(solver):
     close(rune.jit(rune.hessian(f))(a3), rune.hessian(theirs)(a3))
     close(rune.hessian(rune.jit(f))(a3), rune.hessian(theirs)(a3))
     close(rune.jit(rune.jacrev(lambda a: found(a, solver)))(a3), rune.jacrev(known)(a3))
+
+
+@pytest.mark.parametrize("solver", EAGER.values(), ids=EAGER)
+def test_a_root_keeps_its_dtype(solver):
+    def f(a):
+        solve = lambda: rune.callback(lambda a: newton(a).astype(a.dtype), a * 0, rune.detach(a))
+        return np.sum(rune.root(lambda x: M.astype(x.dtype) @ x + x**2 / 2 - a, solve, solver) ** 2)
+
+    single = a3.astype(np.float32)
+    for wrap in WRAPS.values() if solver is not by_scipy else [WRAPS["eager"]]:
+        gradient = wrap(rune.grad(f))(single)
+        assert gradient.dtype == np.float32
+        close(gradient, rune.grad(lambda a: np.sum(known(a) ** 2))(a3), rtol=1e-4)
+
+
+def steps(a, holomorphic):
+    z = a * 0
+    for _ in range(200):
+        z = z - 0.2 * ((M + 0.1j * M.T) @ z + z * z / 2 + (0 if holomorphic else 0.3 * np.conj(z)) - a)
+    return z
+
+
+REAL = ("dense", "scan")  # solvers that also take a map that is linear over the real numbers only
+COMPLEX = [(name, True) for name in ("dense", "iterate", "scan", "host")] + [(name, False) for name in REAL]
+
+
+@pytest.mark.parametrize("name, holomorphic", COMPLEX)
+def test_a_complex_root(wrap, name, holomorphic):
+    def f(a):
+        conjugate = lambda z: 0 if holomorphic else 0.3 * np.conj(z)
+        residual = lambda z: (M + 0.1j * M.T) @ z + z * z / 2 + conjugate(z) - a
+        solve = lambda: rune.callback(lambda a: steps(a, holomorphic), a * 0, rune.detach(a))
+        z = rune.root(residual, solve, SOLVERS[name])
+        return np.sum(np.abs(z) ** 2 * c3) + np.sum(np.imag(z))
+
+    rune.check_grads(wrap(f), a3 + 0.2j, modes=("reverse", "forward"), order=2, tol=1e-5)
+
+
+def pair(a, solver):
+    """2 p + q = a[0], 3 q - p² = a[1], in a structure of a float64 and a float32."""
+
+    def solve():
+        p = rune.detach(a[0]) * 0
+        for _ in range(60):
+            p = (rune.detach(a[0]) - (rune.detach(a[1]) + p * p) / 3) / 2
+        return {"p": p, "q": ((rune.detach(a[1]) + p * p) / 3,)}
+
+    residual = lambda s: {
+        "p": s["p"] * 2 + s["q"][0] - a[0],
+        "q": (s["q"][0] * 3 - s["p"] ** 2 - a[1],),
+    }
+    return rune.root(residual, solve, solver)
+
+
+def sweep_pair(matvec, b):
+    def step(x, _):
+        r = matvec(x)
+        less = lambda x, b, r: x + 0.3 * (b - r)
+        return {"p": less(x["p"], b["p"], r["p"]), "q": (less(x["q"][0], b["q"][0], r["q"][0]),)}, None
+
+    return rune.scan(step, {"p": b["p"] * 0, "q": (b["q"][0] * 0,)}, None, length=200)[0]
+
+
+@pytest.mark.parametrize("solver", [None, sweep_pair], ids=["dense", "sweeps"])
+def test_a_root_of_a_structure(wrap, solver):
+    def f(a):
+        s = pair(a, solver)
+        return s["p"] ** 2 + 3 * s["q"][0]
+
+    a = np.array([0.5, 0.3])
+    rune.check_grads(wrap(f), a, modes=("reverse", "forward"), order=2, tol=1e-5)
+    close(wrap(rune.vmap(rune.grad(f)))(np.stack([a, 2 * a])), [rune.grad(f)(a), rune.grad(f)(2 * a)])
+
+
+@pytest.mark.parametrize("solver", [None, steepest], ids=["dense", "iterate"])
+def test_a_root_in_loops_branches_and_fixed_points(wrap, solver):
+    twice = lambda a: np.sum(rune.scan(lambda c, s: (found(c * s, solver), None), a, np.array([1.0, 0.9]))[0])
+    close(wrap(rune.grad(twice))(a3), rune.grad(lambda a: np.sum(known(0.9 * known(a))))(a3))
+    one = lambda a: rune.cond(a[0] > 0, lambda a: np.sum(found(a, solver)), lambda a: np.sum(a), a)
+    far = np.stack([a3, a3 * -1e3])  # no root, and no solve, where the lane does not take it
+    expected = [rune.grad(lambda a: np.sum(known(a)))(a3), np.ones(3)]
+    close(wrap(rune.vmap(rune.grad(one)))(far), expected)
+    close(wrap(rune.grad(lambda rows: np.sum(rune.vmap(one)(rows))))(far), expected)
+    image = lambda a, x: x - 0.2 * (M @ x + x**2 / 2 - a)
+    solve = lambda a: lambda: rune.callback(newton, np.zeros(3), rune.detach(a))
+    fixed = lambda a: np.sum(rune.fixed_point(lambda x: image(a, x), solve(a), solver) ** 2)
+    close(wrap(rune.grad(fixed))(a3), rune.grad(lambda a: np.sum(known(a) ** 2))(a3))
+
+
+def test_a_solver_may_capture_what_is_detached(wrap):
+    scaled = lambda d: lambda matvec, b: steepest(lambda v: matvec(v) / d, b / d)
+    f = lambda a: np.sum(found(a, scaled(rune.detach(a))) ** 2)
+    theirs = lambda a: np.sum(known(a) ** 2)
+    close(wrap(rune.grad(f))(a3), rune.grad(theirs)(a3))
+    close(rune.grad(wrap(f))(a3), rune.grad(theirs)(a3))
+    close(wrap(rune.hessian(f))(a3), rune.hessian(theirs)(a3))
+    close(wrap(rune.vmap(rune.grad(f)))(lanes), np.stack([rune.grad(theirs)(a) for a in lanes]))
+    moving = lambda a: np.sum(found(a, scaled(a)) ** 2)
+    with pytest.raises(TypeError, match=r"^rune.root: linear_solve captures a value that is differentiated"):
+        rune.jvp(wrap(moving), (a3,), (a3,))
+    with pytest.raises((TypeError, rune.TracedValueError)) as raised:
+        rune.grad(wrap(moving))(a3)
+    told = [str(raised.value), *getattr(raised.value, "__notes__", ())]
+    assert any(line.startswith("rune.root: linear_solve") for line in told)
+
+
+WRONG_SOLVES = {
+    "a structure": (lambda matvec, b: (b,), r"^rune.root: linear_solve: .*structure"),
+    "a shape": (lambda matvec, b: b[:2], r"^rune.root: linear_solve: float64 \[2\] returned, float64 \[3\]"),
+    "a dtype": (
+        lambda matvec, b: b + 1j,
+        r"^rune.root: linear_solve: complex128 \[3\] returned, float64 \[3\]",
+    ),
+    "nothing": (lambda matvec, b: None, r"^rune.root: linear_solve: None returned"),
+    "a shape given": (
+        lambda matvec, b: matvec(b[:2]),
+        r"^rune.root: matvec: float64 \[2\] given, float64 \[3\]",
+    ),
+    "a structure given": (lambda matvec, b: matvec({"x": b}), r"^rune.root: matvec: .*structure"),
+}
+
+
+@pytest.mark.parametrize("solver, message", WRONG_SOLVES.values(), ids=WRONG_SOLVES)
+def test_a_wrong_linear_solve_is_told_both_sides(wrap, solver, message):
+    f = lambda a: np.sum(found(a, solver))
+    for g in (wrap(rune.grad(f)), lambda a: rune.jvp(wrap(f), (a,), (a,))):
+        with pytest.raises(ValueError, match=message):
+            g(a3)

@@ -20,7 +20,7 @@ import numpy as np
 
 from rune import derive
 from rune.jvp import Forward
-from rune.level import Value, bind, opened, tracing
+from rune.level import TracedValueError, Value, bind, opened, tracing
 from rune.primitives import linalg, movement
 from rune.primitives.map import cast
 from rune.primitives.primitive import Primitive, Unknown, zeros
@@ -208,7 +208,11 @@ class AtOnce(Function):
     def solve(self, matvec: Program, n: int, args: list) -> list:
         inside = Forward(NAME)  # where what the function builds belongs, whatever level is running
         with opened(inside):
-            found = [inside.open(x)[0] for x in self.f(matvec, args[n:], args[:n])]
+            try:
+                found = [inside.open(x)[0] for x in self.f(matvec, args[n:], args[:n])]
+            except TracedValueError as error:
+                error.add_note(f"{NAME}: linear_solve also runs in the backward pass: capture rune.detach(x)")
+                raise
         if any(isinstance(x, Value) for x in found):
             raise captures_moving()
         if inside.additions:
@@ -237,34 +241,53 @@ def recorded(f: Callable, matvec: Program, n: int) -> tuple[Recorded, list[Value
 
 
 def dense(matvec: Program, at: list, b: list) -> list:
-    """y by the matrix, column by column."""
+    """y by the matrix, column by column.
+
+    A complex unknown is two real ones, for a residual need not be holomorphic.
+    """
     n = len(b)
     types = matvec.input_types[:n]
-    sizes = [t.size for t in types]
-    total = sum(sizes)
+    dtype = np.result_type(np.float32, *(real_of(t.dtype) for t in types))
+    vectors, total = basis(types)
     over, _ = derive.batch(matvec, (True,) * n + (False,) * len(at), total, (True,) * n)
-    columns = run(over, [*basis(types, total), *at])
-    rows = [
-        movement.permute(movement.reshape(c, (total, t.size)), (1, 0))
-        for c, t in zip(columns, types, strict=True)
-    ]
-    matrix = movement.concatenate(rows, 0)
-    right = movement.concatenate(
-        [movement.reshape(x, (size, 1)) for x, size in zip(b, sizes, strict=True)], 0
-    )
-    y = linalg.solve(matrix, right)
-    parts, start = [], 0
-    for t in types:
-        parts.append(cast(movement.reshape(movement.part(y, 0, start, start + t.size), t.shape), t.dtype))
+    columns = flat(run(over, [*vectors, *at]), dtype, (total,))
+    right = movement.reshape(flat(b, dtype, ()), (total, 1))
+    y = movement.reshape(linalg.solve(movement.permute(columns, (1, 0)), right), (total,))
+    found, start = [], 0
+
+    def following(t: Type) -> Any:
+        nonlocal start
         start += t.size
-    return parts
+        return movement.reshape(movement.part(y, 0, start - t.size, start), t.shape)
 
-
-def basis(types: list[Type], total: int) -> list:
-    stacks, at = [], 0
     for t in types:
-        block = np.zeros((total, t.size), t.dtype)
-        block[at : at + t.size] = np.eye(t.size, dtype=t.dtype)
-        stacks.append(block.reshape(total, *t.shape))
-        at += t.size
-    return stacks
+        part = following(t)
+        found.append(cast(e.complex(part, following(t)) if t.dtype.kind == "c" else part, t.dtype))
+    return found
+
+
+def real_of(dtype: np.dtype) -> np.dtype:
+    return np.zeros((), dtype).real.dtype
+
+
+def flat(xs: list, dtype: np.dtype, lanes: tuple[int, ...]) -> Any:
+    """Arrays as one real array of their elements, after the axes of the lanes."""
+    parts = []
+    for x in xs:
+        for part in (e.real(x), e.imag(x)) if type_of(x).dtype.kind == "c" else (x,):
+            size = int(np.prod(type_of(part).shape[len(lanes) :], dtype=int))
+            parts.append(cast(movement.reshape(part, (*lanes, size)), dtype))
+    return movement.concatenate(parts, len(lanes))
+
+
+def basis(types: list[Type]) -> tuple[list, int]:
+    """Every unit vector of the unknowns, as lanes, and how many there are."""
+    units = [(k, unit) for k, t in enumerate(types) for unit in ((1, 1j) if t.dtype.kind == "c" else (1,))]
+    total = sum(types[k].size for k, _ in units)
+    blocks = [np.zeros((total, t.size), t.dtype) for t in types]
+    start = 0
+    for k, unit in units:
+        stop = start + types[k].size
+        blocks[k][start:stop] = unit * np.eye(types[k].size)
+        start = stop
+    return [block.reshape(total, *t.shape) for block, t in zip(blocks, types, strict=True)], total
