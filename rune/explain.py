@@ -26,6 +26,7 @@ class Explanation:
         self.kernels = report.kernels  # each nest of loops, and the operations fused into it
         self.loops = report.loops  # each with `kept_bytes` per step, and where its carry lives
         self.buffers = report.buffers  # bytes of each intermediate that has storage
+        self.taken = report.taken  # result -> the consumed argument in whose storage it is computed
         self.library_calls = report.library_calls
         self.host_calls = report.host_calls
         self._report = report
@@ -60,9 +61,13 @@ def explain(f):
 
     @functools.wraps(f, updated=())
     def explanation_of(*args, **keywords) -> Explanation:
-        found = entry_of("rune.explain", f, args, keywords).program
+        entry = entry_of("rune.explain", f, args, keywords)
         leaves = [np.asarray(x) for x in raws([x for x in flatten((args, keywords))[0] if is_dynamic(x)])]
-        return Explanation(found, compiled(found, tuple(native.layout_of(x) or "C" for x in leaves)))
+        layouts = [native.layout_of(x) or "C" for x in leaves]
+        for k in entry.consumed:
+            if native.consumable(leaves[k]):
+                layouts[k] = native.CONSUMED
+        return Explanation(entry.program, compiled(entry.program, tuple(layouts)))
 
     return explanation_of
 

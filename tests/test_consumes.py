@@ -85,7 +85,8 @@ def test_results_are_those_of_a_call_that_consumes_nothing(program):
     args, before = make(), make()
     got = rune.jit(scope["f"], consumes=tuple(names))(**args)
     for a, b in zip(got, want, strict=True):
-        np.testing.assert_array_equal(a, b, text)
+        # what is computed over another array may be vectorised otherwise
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12, err_msg=text)
     for n, x in args.items():
         if n not in names or not spent(x):
             np.testing.assert_array_equal(x, before[n], text)

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import rune
+from rune.native import threads as pool
 
 x3 = np.arange(3.0)
 
@@ -219,3 +221,47 @@ def test_warm_results_are_fresh_every_time():
     for p in (*a, *b):
         assert p.flags.owndata and p.flags.writeable
     assert len({p.ctypes.data for p in (*a, *b)}) == 4
+
+
+def busy(threads):
+    """The processor time of the pool's threads so far."""
+    return sum(time.clock_gettime(time.pthread_getcpuclockid(t.ident)) for t in threads)
+
+
+@pytest.mark.skipif(pool.count() == 1, reason="one processor")
+def test_one_thread_is_the_caller_alone_and_computes_the_same():
+    f = lambda x: np.sum(np.sin(x) * np.exp(-x))
+    x = np.linspace(0.0, 1.0, 2_000_000)
+    every = [rune.jit(rune.value_and_grad(f))(x), rune.value_and_grad(rune.jit(f))(x)]
+    before = busy(pool._started)
+    one = [rune.jit(rune.value_and_grad(f), threads=1)(x), rune.value_and_grad(rune.jit(f, threads=1))(x)]
+    assert pool._started and busy(pool._started) - before < 1e-3
+    for (v, g), (w, h) in zip(every, one, strict=True):
+        assert v == w
+        np.testing.assert_array_equal(g, h)
+
+
+@pytest.mark.parametrize(
+    "threads, error, text",
+    [
+        (0, ValueError, "threads must be 1 or more, not 0"),
+        (-3, ValueError, "threads must be 1 or more, not -3"),
+        (1.5, TypeError, "threads takes an int or None, not float 1.5"),
+        (True, TypeError, "threads takes an int or None, not bool"),
+        ("2", TypeError, "threads takes an int or None, not str"),
+    ],
+)
+def test_a_number_of_threads_is_a_positive_int(threads, error, text):
+    with pytest.raises(error, match=rf"rune\.jit: {text}"):
+        rune.jit(np.sin, threads=threads)
+
+
+def test_options_alone_give_a_decorator():
+    @rune.jit(static_argnames="k")
+    def f(x, k):
+        return x * len(k)
+
+    assert f(2.0, "abc") == 6.0
+    assert f.__name__ == "f"
+    with pytest.raises(TypeError, match=r"^rune\.jit"):
+        rune.jit(None)

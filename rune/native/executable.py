@@ -103,6 +103,7 @@ def emit(block, layouts, name: str, threads: int | None) -> Unit:
         emission.run()
     position = {v: k for k, v in enumerate(block.inputs)}
     unit.spent = {position[x]: emission.consumed[x] for x in emission.spent}
+    unit.report.taken = {out: k for k, out in unit.spent.items() if out is not None}
     unit.report.workspace, unit.report.buffers = unit.workspace.end, unit.workspace.taken
     return unit
 
@@ -201,9 +202,9 @@ class Executable:
         return ctypes.cast(callback, ctypes.c_void_p).value
 
     def __call__(self, arrays) -> list:
-        moved = {out: arrays[k] for k, out in self._spent.items() if out is not None}
+        in_place = self.report.taken
         outs = [
-            np.empty(shape, dtype) if k not in moved else moved[k]
+            arrays[in_place[k]] if k in in_place else np.empty(shape, dtype)
             for k, (shape, dtype) in enumerate(self._results)
         ]
         workspace = WORKSPACES.take(self._size)

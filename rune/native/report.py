@@ -37,6 +37,9 @@ class Report:
     host_calls: list[str] = dataclasses.field(default_factory=list)
     branches: list[int] = dataclasses.field(default_factory=list)  # the number of blocks of each
     checks: int = 0
+    taken: dict[int, int] = dataclasses.field(
+        default_factory=dict
+    )  # result -> the argument whose storage it has
     workspace: int = 0  # bytes of the call's own memory, in which buffers share places
     buffers: list[int] = dataclasses.field(default_factory=list)  # bytes of each buffer
 
@@ -90,6 +93,8 @@ class Report:
             lines.append(f"  branch: one of {n} blocks")
         if self.checks:
             lines.append(f"  checks: {self.checks}")
+        for result, argument in self.taken.items():
+            lines.append(f"  result {result}: in the storage of argument {argument}")
         for name, n in self.library_calls.items():
             lines.append(f"  library: {name} x {n}")
         for name in self.host_calls:

@@ -118,7 +118,7 @@ any of them the next call works.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from rune import linalg as linalg
 from rune import random as random
@@ -863,7 +863,14 @@ class _Compiled(Generic[_P, _R]):
     def programs(self) -> list[Any]:
         """The programs kept, the function's own and those derived from them, each with its ``name``."""
 
-def jit(f: Callable[_P, _R], *, static_argnames: str | Sequence[str] = ()) -> _Compiled[_P, _R]:
+@overload
+def jit(
+    f: Callable[_P, _R],
+    *,
+    static_argnames: str | Sequence[str] = (),
+    consumes: str | Sequence[str] = (),
+    threads: int | None = None,
+) -> _Compiled[_P, _R]:
     """A function as native code.
 
     ``jit(f)`` traces nothing yet. A call traces ``f`` over stand-ins of its arguments, unless a
@@ -908,6 +915,29 @@ def jit(f: Callable[_P, _R], *, static_argnames: str | Sequence[str] = ()) -> _C
     compiled function pickles: one that decorates a function of a module by its name there, another by
     its function.
 
+    **Consumed arguments.** ``consumes`` names arguments whose arrays the call may use up: a result of
+    the same shape and dtype that replaces one element by element, or that was made by writing into a
+    copy of it, is computed in its storage, so that nothing is allocated and nothing copied. The array
+    that gave its storage away has no elements any more, and raises when it is used; a view of it that
+    was made earlier looks at the result. An array that is a view itself, is not in C order, is
+    read-only, or may share its storage with another argument or a captured array is left as it is, and
+    so is every argument of a call inside a transformation. A call that fails has consumed too.
+
+    >>> push = rune.jit(lambda x, v: x + 0.5 * v, consumes="x")
+    >>> x = np.zeros(1000)
+    >>> y = push(x, np.ones(1000))
+    >>> y[:3], x.shape
+    (array([0.5, 0.5, 0.5]), ())
+    >>> push(x, np.ones(1000))
+    Traceback (most recent call last):
+    ValueError: rune.jit: 0: the array was consumed by an earlier call, and has no elements any more: use that call's result, or give it a copy
+
+    **Threads.** A large nest of loops runs on all the processors that the process may use, with the
+    same bits for any number of them; ``threads`` is the most that the function's code, and that of its
+    derivatives, may use. BLAS and LAPACK have a setting of their own (threadpoolctl).
+
+    **Options alone** give a decorator: ``@rune.jit(static_argnames="n")``.
+
     The compiled function keeps ``f``'s name and docstring, decorates methods, and has
 
     - ``stats()``: the counts ``traces``, ``derivations`` and ``compiles`` so far;
@@ -915,14 +945,23 @@ def jit(f: Callable[_P, _R], *, static_argnames: str | Sequence[str] = ()) -> _C
     - ``programs()``: the programs kept, own and derived, each with its ``name``.
 
     Raises:
-        TypeError: where ``f`` is not callable, or an argument or a result is neither array, number
-            nor hashable: ``rune.jit: 0.name: ...``.
+        TypeError: where ``f`` is not callable, an option is of another type, or an argument or a result
+            is neither array, number nor hashable: ``rune.jit: 0.name: ...``.
+        ValueError: where an option names no argument of ``f``, or ``threads`` is below 1; where an
+            argument was consumed by an earlier call.
         TracedValueError: where ``f`` reads a value: ``bool: the value is traced by rune.jit``, and
             what to write instead.
         IndexError: after the call, where a traced index was out of range.
         numpy.linalg.LinAlgError: after the call, where a factorisation failed.
     """
 
+@overload
+def jit(
+    *,
+    static_argnames: str | Sequence[str] = (),
+    consumes: str | Sequence[str] = (),
+    threads: int | None = None,
+) -> Callable[[Callable[_P, _R]], _Compiled[_P, _R]]: ...
 def callback(host: Callable[..., Any], like: Any, *args: Any) -> Any:
     """Call Python from inside a compiled function.
 
@@ -975,6 +1014,8 @@ def explain(f: Callable[_P, Any]) -> Callable[_P, Any]:
     - ``loops``: the loops over steps, each with its ``steps``, whether it runs in ``reverse``, and its
       ``kept_bytes``, the bytes of residuals kept per step;
     - ``buffers``: the bytes of each array that the call needs besides its results;
+    - ``taken``: for each result that is computed in the storage of a consumed argument, by the
+      positions of both among the arrays, that argument;
     - ``library_calls`` and ``host_calls``: what is called in BLAS, LAPACK or SciPy, and in Python;
     - ``llvm`` and ``asm``: the texts that the compiler read and wrote.
 
