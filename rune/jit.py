@@ -204,7 +204,7 @@ class Compiled:
                     key.append(static_key(x))
                 except TypeError:
                     path = argument_path(tree, k)
-                    advice = "register its class with optree, or name the argument in static_argnames"
+                    advice = "register its class with optree, or pass something hashable, as a tuple or a frozenset"
                     if hasattr(x, "__array__"):
                         advice = "pass np.asarray(x)"
                     raise TypeError(

@@ -97,6 +97,8 @@ def is_number(x: Any) -> bool:
 
 def static_key(x: Any) -> tuple:
     """A key for a static leaf; its type is part of it (2, 2.0 and True differ).  Raises TypeError."""
+    if type(x) is slice:  # Python 3.11 gives it no hash
+        return (slice, static_key(x.start), static_key(x.stop), static_key(x.step))
     hash(x)
     return (type(x), x)
 

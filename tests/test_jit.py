@@ -265,3 +265,12 @@ def test_options_alone_give_a_decorator():
     assert f.__name__ == "f"
     with pytest.raises(TypeError, match=r"^rune\.jit"):
         rune.jit(None)
+
+
+@pytest.mark.parametrize("s", [slice(2), slice(None, None, -1), slice(1, 3, 2), (slice(0, 2), 1)])
+def test_a_slice_is_static(s):
+    x = np.arange(12.0).reshape(3, 4)
+    f = rune.jit(lambda x, s: x[s])
+    np.testing.assert_array_equal(f(x, s), x[s])
+    f(x, copy.copy(s))
+    assert f.stats().traces == 1
