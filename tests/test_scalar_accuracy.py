@@ -81,6 +81,7 @@ CASES = {
     "add": case(lambda x, y: x + y, pairs([1.0, -1e100], [1e-100, 2.0])),
     "sub": case(lambda x, y: x - y, pairs([1.0, -1e100], [1e-100, 2.0])),
     "mul": case(lambda x, y: x * y, pairs([1.0, -1e200], [1e-200, 2.0])),
+    "product": case(lambda x, y: x * y, pairs([1.0, -1e200], [1e-200, 2.0])),
     "div": case(lambda x, y: x / y, pairs([1.0, -1e200, 1e-200], [1e-100, -2.0, 1e100])),
     "neg": case(lambda x: -x, BOTH),
     "mod": case(lambda x, y: x - y * mp.floor(x / y), [(5.3, 2.0), (-5.3, 2.0), (5.3, -2.0), (1e10, 0.3)]),

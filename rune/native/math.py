@@ -344,6 +344,11 @@ def _(fn, a, b):
     return fmul(fn, a, b)
 
 
+@row("product", "f")
+def _(fn, a, b):
+    return I(fn, "fmul", a, b)
+
+
 @row("div", "f")
 def _(fn, a, b):
     return I(fn, "fdiv", a, b)
@@ -720,6 +725,33 @@ def _(fn, a):
     kind = "i4" if a.kind == "f4" else "i8"
     bits = fn.put(f"bitcast {LLVM[a.kind]} {fn.name_of(a)} to {LLVM[kind]}", kind, a)
     return cmp(fn, "slt", bits, num(0, bits))
+
+
+def layout(a: Value) -> tuple[str, int, int]:
+    """The integer of a float's width, its bits of fraction, and its bias."""
+    return ("i4", 23, 127) if a.kind == "f4" else ("i8", 52, 1023)
+
+
+@row("exponent", "f")
+def _(fn, a):
+    integer, fraction, bias = layout(a)
+    size = C(fn, "fabs", a)
+    tiny = cmp(fn, "olt", size, num(2.0 ** (1 - bias), a))
+    scaled = select(fn, tiny, I(fn, "fmul", size, num(2.0 ** (fraction + 1), a)), size)
+    bits = fn.put(f"bitcast {LLVM[a.kind]} {fn.name_of(scaled)} to {LLVM[integer]}", integer, scaled)
+    k = cast(fn, cast(fn, I(fn, "lshr", bits, num(fraction, bits)), "i4"), a.kind)
+    shift = select(fn, tiny, num(1.0 - bias - fraction - 1, a), num(1.0 - bias, a))
+    some = and_(fn, cmp(fn, "ogt", size, num(0.0, a)), cmp(fn, "olt", size, num(math.inf, a)))
+    return select(fn, some, I(fn, "fadd", k, shift), num(0.0, a))
+
+
+@row("power_of_two", "f")
+def _(fn, a):
+    integer, fraction, bias = layout(a)
+    k = C(fn, "maxnum", C(fn, "minnum", a, num(bias + 1.0, a)), num(1.0 - bias, a))
+    whole = cast(fn, fn.put(f"fptosi {LLVM[a.kind]} {fn.name_of(k)} to i32", "i4", k), integer)
+    bits = I(fn, "shl", I(fn, "add", whole, num(bias, whole)), num(fraction, whole))
+    return fn.put(f"bitcast {LLVM[integer]} {fn.name_of(bits)} to {LLVM[a.kind]}", a.kind, bits)
 
 
 @row("heaviside", "f")

@@ -129,6 +129,8 @@ SPECIAL = {"pow": power, "conj": conjugate_ufunc}
 
 for _row in TABLE.values():
     if isinstance(_row.ufunc, np.ufunc):
+        if _row.ufunc in tables.ufuncs:
+            continue  # a ufunc's first row answers for it
         tables.ufuncs[_row.ufunc] = functools.partial(
             lambda name, *args, **how: call_ufunc(name, args, **how), _row.name
         )
@@ -193,30 +195,22 @@ def modf(x):
 def ldexp(x, exponent):
     x = cast(x, np.ldexp.resolve_dtypes((dtype_of(x), dtype_of(exponent), None))[0])
     # In three steps: 2**exponent alone may overflow where the product does not.
-    bound = 3 * (np.finfo(dtype_of(x)).maxexp - 1)
+    bound = -3 * np.finfo(dtype_of(x)).minexp
     whole = e.minimum(e.maximum(cast(exponent, np.int64), -bound), bound)
     third = e.floor_div(whole, 3)
-    step = e.exp2(cast(third, dtype_of(x)))
-    out = e.mul(e.mul(e.mul(x, step), step), e.exp2(cast(e.sub(whole, e.mul(third, 2)), dtype_of(x))))
+    step = e.power_of_two(cast(third, dtype_of(x)))
+    out = e.mul(e.mul(e.mul(x, step), step), e.power_of_two(cast(e.sub(whole, e.mul(third, 2)), dtype_of(x))))
     return e.select(e.logical_and(e.isfinite(x), e.ne(x, 0)), out, x)
 
 
 @ufunc("frexp")
 def frexp(x):
     x = cast(x, np.frexp.resolve_dtypes((dtype_of(x), None, None))[0])
-    still = e.logical_or(e.eq(x, 0), e.logical_not(e.isfinite(x)))
-    bits = np.finfo(dtype_of(x)).nmant + 2
-    # Tiny numbers are scaled up first, so that the logarithm and the division are exact enough.
-    tiny = e.lt(e.abs(x), np.finfo(dtype_of(x)).smallest_normal)
-    scaled = e.select(still, 1.0, e.select(tiny, e.mul(x, 2.0**bits), x))
-    k = e.add(e.floor(e.log2(e.abs(scaled))), 1.0)
-    half = e.mul(scaled, e.exp2(e.neg(e.floor(e.div(k, 2.0)))))
-    m = e.mul(half, e.exp2(e.neg(e.sub(k, e.floor(e.div(k, 2.0))))))
-    high, low = e.ge(e.abs(m), 1.0), e.lt(e.abs(m), 0.5)
-    m = e.select(high, e.mul(m, 0.5), e.select(low, e.mul(m, 2.0), m))
-    k = e.add(k, e.select(high, 1.0, e.select(low, -1.0, 0.0)))
-    k = e.sub(k, e.select(tiny, float(bits), 0.0))
-    return e.select(still, x, m), e.select(still, 0, cast(k, np.int32))
+    k = e.exponent(x)
+    # In two steps: 2**-k alone may be out of range.
+    half = e.floor(e.mul(k, -0.5))
+    m = e.mul(e.mul(x, e.power_of_two(half)), e.power_of_two(e.sub(e.neg(k), half)))
+    return m, cast(k, np.int32)
 
 
 @ufunc("degrees")

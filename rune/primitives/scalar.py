@@ -297,6 +297,13 @@ def _number(over: str) -> tuple:
     )
 
 
+def _power_of_two(k: Any) -> Any:
+    limits = np.finfo(np.result_type(k, np.float32))  # float16 is computed in float32
+    within = np.trunc(np.fmax(np.fmin(k, limits.maxexp), limits.minexp))
+    with np.errstate(over="ignore", under="ignore"):
+        return np.ldexp(np.ones((), k.dtype), within.astype(np.int32))
+
+
 LN2, LN10 = math.log(2.0), math.log(10.0)
 
 # arithmetic
@@ -309,6 +316,8 @@ row(
     back=lambda k, ct, a, p: ct if k == 0 else e.neg(ct),
 )
 row("mul", np.multiply, lambda x, y, o: y, lambda x, y, o: x, linear="each", back=_mul_back)
+# a product that is rounded before it is added to: compiled code fuses it with nothing
+row("product", np.multiply, lambda x, y, o: y, lambda x, y, o: x, linear="each", back=_mul_back)
 row("div", np.divide, linear="0", tangent=_div_tangent, back=lambda k, ct, args, p: e.div(ct, args[1]))
 row("neg", np.negative, linear="all", tangent=_same("neg"), back=lambda k, ct, args, p: e.neg(ct))
 row("floor_div", np.floor_divide)
@@ -357,6 +366,9 @@ row("log", np.log, lambda x, o: e.reciprocal(x))
 row("log2", np.log2, lambda x, o: e.div(1 / LN2, x))
 row("log10", np.log10, lambda x, o: e.div(1 / LN10, x))
 row("log1p", np.log1p, lambda x, o: e.reciprocal(e.add(x, 1.0)))
+# the k of x = m 2**k with m from 1/2 up to 1, and 2**k of an integral k (of one out of range, the nearest)
+row("exponent", lambda x: np.frexp(x)[1].astype(x.dtype))
+row("power_of_two", _power_of_two)
 
 # trigonometric and hyperbolic
 row("sin", np.sin, lambda x, o: e.cos(x))

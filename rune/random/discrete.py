@@ -10,6 +10,7 @@ import numpy as np
 from rune.primitives import effects
 from rune.primitives.indexing import gather
 from rune.random.arguments import at_least, in_order, parameters, real, result, shaped
+from rune.random.exact import exp, log, polynomial, times
 from rune.random.keys import WORD, counters, drawn, drawn_by, half, threefry, unit
 from rune.random.rejection import first_accepted
 from rune.structure import describe
@@ -92,7 +93,7 @@ def categorical(key, shape, logits, axis=-1):
     logits = np.moveaxis(logits, axis, -1)
     shape = shaped("categorical", shape, {"logits": logits.shape[:-1]})
     with np.errstate(invalid="ignore"):
-        weights = np.exp(logits - np.max(logits, axis=-1, keepdims=True))
+        weights = exp(logits - np.max(logits, axis=-1, keepdims=True))
     return category(key, shape, np.cumsum(weights, axis=-1))
 
 
@@ -167,10 +168,10 @@ def choice(key, shape, a, replace=True, p=None, axis=0):
         index = order(key, n)[:size].reshape(shape)
     else:
         # The smallest of exponential times with rates p (Efraimidis and Spirakis, 2006).
-        times = drawn(key, (n,), lambda x, y: -np.log(2.0 * half(FLOAT)(x, y)[1]))
+        waits = drawn(key, (n,), lambda x, y: -log(2.0 * half(FLOAT)(x, y)[1]))
         with np.errstate(divide="ignore"):
-            times = times / p
-        index = np.argsort(times, kind="stable")[:size].reshape(shape)
+            waits = waits / p
+        index = np.argsort(waits, kind="stable")[:size].reshape(shape)
     return index if things is None else taken(things, index, axis)
 
 
@@ -209,10 +210,10 @@ def poisson(key, shape, lam):
 def counted(key: Any, lam: Any) -> Any:
     """How many of the running sums of the probabilities a uniform number reaches."""
     u = drawn(key, lam.shape, unit(FLOAT))
-    term = total = np.exp(-lam)
+    term = total = exp(-lam)
     n = (u >= total).astype(np.float64)
     for k in range(1, COUNTS):
-        term = term * (lam * (1.0 / k))
+        term = times(term, lam * (1.0 / k))
         total = total + term
         n = n + (u >= total)
     return n
@@ -223,15 +224,15 @@ def hats(words: tuple, lam: Any) -> tuple[Any, Any]:
     variables" (1993), algorithm PTRS, for means of 10 and more."""
     u = unit(FLOAT)(*words[0]) - 0.5
     v = 2.0 * half(FLOAT)(*words[1])[1]
-    b = 0.931 + 2.53 * np.sqrt(lam)
-    a = -0.059 + 0.02483 * b
+    b = times(np.sqrt(lam), 2.53) + 0.931
+    a = times(b, 0.02483) - 0.059
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
     s = 0.5 - np.abs(u)
-    k = np.floor((2.0 * a / s + b) * u + lam + 0.43)
+    k = np.floor(times(2.0 * a / s + b, u) + lam + 0.43)
     inner = (s >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2.0))
     outer = (k < 0.0) | ((s < 0.013) & (v > s))
-    level = np.log(v * inverse_alpha / (a / (s * s) + b))
-    below = level <= k * np.log(lam) - lam - log_factorial(np.where(k < 0.0, 0.0, k))
+    level = log(v * inverse_alpha / (a / (s * s) + b))
+    below = level <= times(k, log(lam)) - lam - log_factorial(np.where(k < 0.0, 0.0, k))
     return k, inner | (~outer & below)
 
 
@@ -242,11 +243,8 @@ def log_factorial(k: Any) -> Any:
     """log k! by Stirling's series at k + 9, where six terms are exact to 1e-15."""
     z = k + 9.0
     inverse = 1.0 / z
-    square = inverse * inverse
-    series = STIRLING[-1]
-    for c in STIRLING[-2::-1]:
-        series = series * square + c
+    series = times(inverse, polynomial(STIRLING, inverse * inverse))
     product = k + 1.0
     for j in range(2, 9):
         product = product * (k + j)
-    return (z - 0.5) * np.log(z) - z + (0.9189385332046727 + series * inverse) - np.log(product)
+    return times(z - 0.5, log(z)) - z + (0.9189385332046727 + series) - log(product)

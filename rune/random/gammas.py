@@ -27,7 +27,8 @@ from rune.primitives.primitive import Primitive
 from rune.primitives.scalar import e
 from rune.program import type_of
 from rune.random.arguments import at_least, floating, in_order, parameters, real, result, shaped
-from rune.random.continuous import normal_of
+from rune.random.exact import exp, log, times
+from rune.random.gaussian import normal_of
 from rune.random.keys import children, drawn, drawn_by, half
 from rune.random.rejection import first_accepted
 from rune.value import Traced, box, raw
@@ -93,15 +94,15 @@ def log_gamma_draw(key: Any, a: Any) -> Any:
         u = 2.0 * half(dtype)(*words[1])[1]
         t = 1.0 + z / np.sqrt(9.0 * d)
         positive = t > 0.0
-        log_v = 3.0 * np.log(np.where(positive, t, 1.0))
-        v = np.exp(log_v)
-        accepted = positive & (np.log(u) < 0.5 * z * z + d * (1.0 - v + log_v))
-        return np.log(d) + log_v, accepted
+        log_v = 3.0 * log(np.where(positive, t, 1.0))
+        v = exp(log_v)
+        accepted = positive & (log(u) < times(0.5 * z, z) + times(d, 1.0 - v + log_v))
+        return log(d) + log_v, accepted
 
     start = np.where(proper, 0.0, a + np.inf).astype(dtype)
     start = np.where(a < 0.0, np.nan, start).astype(dtype)
     out = first_accepted(propose, key, (d,), start, ~proper)
-    u = np.log(2.0 * draw_half(key, a.shape, dtype))
+    u = log(2.0 * draw_half(key, a.shape, dtype))
     boost = np.where(small, u, 0.0) / np.where(small, a, 1.0)
     return out + boost
 
@@ -167,7 +168,7 @@ def gamma(key, shape, a, scale=1.0, dtype=np.float64):
     shape, (a, scale) = parameters("gamma", shape, inner, a=a, scale=scale)
     at_least("gamma", "a", a)
     at_least("gamma", "scale", scale)
-    return result(scale * np.exp(log_gamma(key, spread(a, shape))), dtype)
+    return result(scale * exp(log_gamma(key, spread(a, shape))), dtype)
 
 
 def beta(key, shape, a, b, dtype=np.float64):
@@ -179,7 +180,7 @@ def beta(key, shape, a, b, dtype=np.float64):
     first, second = children(key, 2)
     with np.errstate(over="ignore", invalid="ignore"):
         log_ratio = log_gamma(second, spread(b, shape)) - log_gamma(first, spread(a, shape))
-        return result(1.0 / (1.0 + np.exp(log_ratio)), dtype)
+        return result(1.0 / (1.0 + exp(log_ratio)), dtype)
 
 
 def dirichlet(key, shape, alpha, dtype=np.float64):
@@ -193,8 +194,13 @@ def dirichlet(key, shape, alpha, dtype=np.float64):
     shape = shaped("dirichlet", shape, {"alpha": alpha.shape[:-1]})
     logs = log_gamma(key, spread(alpha, (*shape, alpha.shape[-1])))
     with np.errstate(invalid="ignore"):
-        terms = np.exp(logs - np.max(logs, axis=-1, keepdims=True, initial=-np.inf))
-        return result(terms / np.sum(terms, axis=-1, keepdims=True), dtype)
+        terms = exp(logs - np.max(logs, axis=-1, keepdims=True, initial=-np.inf))
+        return result(terms / total(terms), dtype)
+
+
+def total(terms: Any) -> Any:
+    """Sums along the last axis, from first to last: `np.sum` is free to add in another order."""
+    return np.cumsum(terms, axis=-1)[..., -1:]
 
 
 def spread(x: Any, shape: tuple[int, ...]) -> Any:
