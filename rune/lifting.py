@@ -6,9 +6,10 @@ import numpy as np
 
 from rune.jvp import Forward
 from rune.level import Value, innermost
+from rune.numpy.making import array
 from rune.primitives import effects
 from rune.structure import flatten
-from rune.value import Traced, box, raw
+from rune.value import Traced, box, raw, unbox
 
 __all__ = ["asarray", "detach"]
 
@@ -17,7 +18,7 @@ def asarray(x):
     level = innermost()
     if level is None:
         return np.asarray(x)
-    return box(level.lift(raw(x) if isinstance(x, Traced) else np.array(x)))
+    return box(level.lift(array(unbox(x))))
 
 
 def detach(x):

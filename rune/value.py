@@ -13,12 +13,12 @@ functions, methods and operators, each a function of unboxed arguments.
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from rune.advice import instead
 from rune.level import TracedValueError, Value, escaped, stack
 from rune.program import Type
 
@@ -64,39 +64,15 @@ LOST = {
     "int": "a Python int cannot hold it: use x.astype(int), and static_argnames for a size",
     "complex": "a Python complex cannot hold it: use NumPy's functions, and write into rune.asarray(plain) or np.zeros_like(x)",
     "index": "use rune.asarray(x)[i] to index by it, static_argnames for a shape",
-    "asarray": "a plain array cannot hold it: build with np.stack or np.concatenate, index with rune.asarray(plain)[i], "
+    "asarray": "a plain array cannot hold it: build with np.stack, np.concatenate or np.array(..., like=x), index with rune.asarray(plain)[i], "
     "write into rune.asarray(plain) or np.zeros_like(x), multiply with plain @ x",
 }
 LOST["pickle"] = "return it from the function and pickle the result"
 KNOWN = {
     "bool": "its value is not known here: choose with np.where, branch with rune.cond, or name the argument in static_argnames",
     "item": "its value is not known here: compute with the array, or read the result outside",
+    "format": "its value is not known here: write it without a format, as in f'{x}', or print the result outside",
 }
-
-
-REPLACEMENTS = {
-    "logsumexp": "for scipy.special.logsumexp write rune.logsumexp(x), or np.logaddexp.reduce(x)",
-    "softmax": "for scipy.special.softmax write rune.softmax(x)",
-    "polygamma": "for scipy.special.polygamma write rune.polygamma(n, x)",
-    "log_softmax": "for scipy.special.log_softmax write rune.log_softmax(x)",
-} | {
-    name: f"for scipy.linalg.{name} write rune.linalg.{name}"
-    for name in ("block_diag", "cho_factor", "cho_solve", "expm", "solve_triangular", "toeplitz")
-}
-
-
-def replacement(frame: Any) -> str:
-    """What to write instead of a function of SciPy's that asked for a plain array; "" for others."""
-    for _ in range(8):
-        if frame is None:
-            break
-        if frame.f_globals.get("__name__", "").startswith("scipy."):
-            # SciPy's own wrappers convert the arguments of the function they hold.
-            for name in (frame.f_code.co_name, getattr(frame.f_locals.get("f"), "__name__", "")):
-                if name in REPLACEMENTS:
-                    return REPLACEMENTS[name]
-        frame = frame.f_back
-    return ""
 
 
 class Traced:
@@ -177,7 +153,8 @@ class Traced:
         try:
             return level.concrete(value)
         except TracedValueError as error:
-            raise TracedValueError(f"{what}: {error}; {KNOWN.get(what, KNOWN['item'])}") from None
+            advice = advised(what, KNOWN.get(what, KNOWN["item"]))
+            raise TracedValueError(f"{what}: {error}; {advice}") from None
 
     def _refuse(self, what: str) -> TracedValueError:
         level = self._read().level
@@ -186,6 +163,7 @@ class Traced:
         advice = LOST[what]
         if what in ("float", "int", "complex") and self._known():
             advice += "; x.item() reads the value, without its derivative"
+        advice = advised(what, advice)
         return TracedValueError(f"{what}: the value is traced by {level.name}; {advice}")
 
     def _known(self) -> bool:
@@ -220,9 +198,7 @@ class Traced:
         raise self._refuse("index")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        error = self._refuse("asarray")
-        known = replacement(sys._getframe(1))
-        raise TracedValueError(f"{error}; {known}") if known else error
+        raise self._refuse("asarray")
 
     def __repr__(self) -> str:
         value = self._value
@@ -234,7 +210,7 @@ class Traced:
             return f"<{value.type} traced by {value.level.name}>"
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec else repr(self)
+        return format(np.asarray(self._concrete("format")).item(), spec) if spec else repr(self)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -381,6 +357,12 @@ class Traced:
                 f"return the new array from the function instead"
             )
         self._value = new
+
+
+def advised(what: str, general: str) -> str:
+    """What to write instead, in general and for the call that the user wrote."""
+    known = instead(what)
+    return f"{general}; {known}" if known else general
 
 
 def same_index(a: Any, b: Any) -> bool:

@@ -67,6 +67,12 @@ a plain array raises `TracedValueError` and says what to write: ``float(x)``, ``
 ``np.asarray(x)``, ``plain[i] = x``, ``np.sin(x, out=plain)``, ``np.add.at(plain, i, x)``,
 ``plain.dot(x)``, ``plain[k]`` with a traced ``k``.
 
+NumPy's functions that make arrays give arrays that can hold traced values when they are asked with
+NumPy's parameter ``like``: ``np.array([x[0], x[1]], like=x)``, ``np.zeros(3, like=x)``.
+
+>>> rune.grad(lambda x: np.linalg.det(np.array([[x[0], 1.0], [1.0, x[1]]], like=x)))(np.array([2.0, 3.0]))
+array([3., 2.])
+
 **Traced arrays update in place.** ``y = np.zeros_like(x); y[i] = v; y[mask] *= 2`` work on a traced
 ``y``, under every transformation, with NumPy's casting errors. Every name and every view of ``y``
 sees the update. The caller's arrays are never written. ``plain += x`` with a traced ``x`` rebinds
@@ -1083,7 +1089,7 @@ def polygamma(n: Any, x: Any) -> Any:
 # ------------------------------------------------------------------------------------------------
 
 def asarray(x: Any) -> Any:
-    """A plain array as a value of the innermost transformation.
+    """A plain array, or a list with traced values in it, as a value of the innermost transformation.
 
     A plain array cannot be indexed with a traced index, nor hold a traced value: Python asks the
     plain array, and NumPy would drop the derivative. The array that ``asarray`` gives can. Outside
@@ -1092,6 +1098,8 @@ def asarray(x: Any) -> Any:
     >>> table = np.array([10.0, 20.0, 30.0])
     >>> rune.jit(lambda k: rune.asarray(table)[k])(np.int64(2))
     np.float64(30.0)
+    >>> rune.jit(lambda a: rune.asarray([a, 2 * a]))(1.5)
+    array([1.5, 3. ])
 
     The caller's array is never written: an update of the value is the value's own.
     """

@@ -1,0 +1,122 @@
+"""What a call that cannot take traced values says to write instead, and that this gives NumPy's result."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.special
+
+import rune
+
+X = np.array([0.5, 1.5, 2.5])
+GENERATOR = np.random.default_rng(0)
+
+# What is written, the advice, and what is written by it.
+INSTEAD = {
+    "array": (lambda x: np.array([x[0], x[1]]), "np.array([a, b], like=a)", lambda x: np.array([x[0], x[1]], like=x)),
+    "array, stacked": (lambda x: np.array([x, x]), "np.stack([a, b])", lambda x: np.stack([x, x])),
+    "over several lines": (
+        lambda x: np.array(
+            [
+                x[0],
+                x[1],
+            ]
+        ),
+        "np.array([a, b], like=a)",
+        lambda x: np.array([x[0], x[1]], like=x),
+    ),
+    "asarray": (lambda x: np.asarray(x) * 2, "rune.asarray(x)", lambda x: rune.asarray(x) * 2),
+    "asarray of a list": (lambda x: np.asarray([x[0], 2]), "rune.asarray(x)", lambda x: rune.asarray([x[0], 2])),
+    "mean": (lambda x: np.mean([x[0], x[1]]), "np.mean(np.stack(list))", lambda x: np.mean(np.stack([x[0], x[1]]))),
+    "sum": (lambda x: np.sum(list(x)), "np.sum(np.stack(list))", lambda x: np.sum(np.stack(list(x)))),
+    "a ufunc": (lambda x: np.sin([x[0]]), "np.sin(np.stack(list))", lambda x: np.sin(np.stack([x[0]]))),
+    "det": (
+        lambda x: np.linalg.det([[x[0], 0.0], [0.0, x[1]]]),
+        "np.linalg.det(np.stack(list))",
+        lambda x: np.linalg.det(np.array([[x[0], 0.0], [0.0, x[1]]], like=x)),
+    ),
+    "r_": (lambda x: np.r_[x, 1.0], "np.hstack([a, b])", lambda x: np.hstack([x, 1.0])),
+    "c_": (lambda x: np.c_[x, x], "np.column_stack([a, b])", lambda x: np.column_stack([x, x])),
+    "full": (lambda x: np.full(2, x[0]), "np.full(n, x, like=x)", lambda x: np.full(2, x[0], like=x)),
+    "full_like": (
+        lambda x: np.full_like(np.ones(2), x[0]),
+        "np.full(plain.shape, x, like=x)",
+        lambda x: np.full((2,), x[0], like=x),
+    ),
+    "arange": (
+        lambda x: np.arange(x[0], x[0] + 3),
+        "start + step * np.arange(n)",
+        lambda x: x[0] + np.arange(3),
+    ),
+    "vectorize": (lambda x: np.vectorize(lambda v: v * v)(x), "rune.vmap(f)(x)", lambda x: rune.vmap(lambda v: v * v)(x)),
+    "ndenumerate": (
+        lambda x: sum(v * i[0] for i, v in np.ndenumerate(x)),
+        "((i, x[i]) for i in np.ndindex(x.shape))",
+        lambda x: sum(v * i[0] for i, v in ((i, x[i]) for i in np.ndindex(x.shape))),
+    ),
+    "Polynomial": (
+        lambda x: np.polynomial.Polynomial(x)(0.5),
+        "np.polyval(c[::-1], x)",
+        lambda x: np.polyval(x[::-1], 0.5),
+    ),
+    "fromiter": (
+        lambda x: np.fromiter((v for v in x), float),
+        "np.fromiter(items, float, like=x)",
+        lambda x: np.fromiter((v for v in x), float, like=x),
+    ),
+    "math.sin": (lambda x: math.sin(x[0]), "np.sin", lambda x: np.sin(x[0])),
+    "math.lgamma": (lambda x: math.lgamma(x[0]), "scipy.special.gammaln", lambda x: scipy.special.gammaln(x[0])),
+    "logsumexp": (scipy.special.logsumexp, "rune.logsumexp(x)", rune.logsumexp),
+    "expm": (lambda x: scipy.linalg.expm(np.diag(x)), "rune.linalg.expm", lambda x: rune.linalg.expm(np.diag(x))),
+    "max": (lambda x: max(x), "np.max(x)", np.max),
+    "min of two": (lambda x: min(x[0], x[1]), "np.minimum(x, y)", lambda x: np.minimum(x[0], x[1])),
+    "sorted": (lambda x: sorted(x)[0], "np.sort(x)", lambda x: np.sort(x)[0]),
+    "any": (lambda x: x * any(x > 1), "np.any(x)", lambda x: x * np.any(x > 1)),
+    "format": (lambda x: (f"{x[0]:.3f}", x)[1], "f'{x}'", lambda x: (f"{x[0]}", x)[1]),
+}  # fmt: skip
+
+
+def refused(f, x=X):
+    """The refusal that `f` meets under jit, which NumPy may have wrapped."""
+    with pytest.raises(ValueError) as raised:
+        rune.jit(f)(x)
+    error = raised.value
+    return error if isinstance(error, rune.TracedValueError) else error.__cause__
+
+
+@pytest.mark.parametrize("name", INSTEAD)
+def test_the_advice_for_a_call_gives_what_numpy_gives(name):
+    written, advice, better = INSTEAD[name]
+    error = refused(written)
+    assert isinstance(error, rune.TracedValueError)
+    last = str(error).rpartition("; ")[2]
+    assert advice in last
+    for way in (rune.jit(better), lambda x: rune.jvp(better, (x,), (x,))[0]):
+        np.testing.assert_allclose(way(X), written(X), rtol=1e-14)
+
+
+GENERAL = {
+    "an operand": lambda x: np.ones(2) * [x[0], x[1]],
+    "a method": lambda x: np.ones((2, 2)).dot([x[0], x[1]]),
+    "an element of a call": lambda x: np.zeros(3)[x[0].astype(int)],
+    "a number": lambda x: float(x[0]),
+    "a branch": lambda x: x if x[0] > 0 else -x,
+}
+
+
+@pytest.mark.parametrize("name", GENERAL)
+def test_a_call_beside_the_one_refused_gives_no_advice(name):
+    assert "; for " not in str(refused(GENERAL[name]))
+
+
+def test_code_without_a_source_is_refused_in_general():
+    scope = {"np": np}
+    exec("f = lambda x: np.array([x[0], x[1]])", scope)
+    assert "; for " not in str(refused(scope["f"]))
+    assert "np.stack" in str(refused(scope["f"]))
+
+
+@pytest.mark.parametrize("draw", [lambda x: np.random.normal(x[0]), lambda x: GENERATOR.normal(x[0])])
+def test_a_draw_is_sent_to_runes_generators(draw):
+    assert "write rune.random, as rune.random.normal(key, ...)" in str(refused(draw))
