@@ -56,8 +56,8 @@ class Builder:
         dtype = dtype or next(x.type.dtype for x in xs if x.type.shape == shape)
         return self.add(Elementwise((self.var(shape, dtype),), xs, name))
 
-    def index(self, shape, at, *xs, dtype=None, view=True):
-        return self.add(Index((self.var(shape, dtype or xs[0].type.dtype),), xs, at, view))
+    def index(self, shape, at, *xs, dtype=None, fails=False):
+        return self.add(Index((self.var(shape, dtype or xs[0].type.dtype),), xs, at, fails))
 
     def reduce(self, x, axes, op="sum", dtype=None):
         shape = [n for d, n in enumerate(x.type.shape) if d not in axes]
@@ -112,17 +112,17 @@ class Builder:
             )
         )
 
-    def scatter(self, x, u, *index, op="set"):
-        return self.add(Scatter((self.var(x.type.shape, x.type.dtype),), (x, u, *index), op))
+    def scatter(self, x, u, *index, op="set", fails=True):
+        return self.add(Scatter((self.var(x.type.shape, x.type.dtype),), (x, u, *index), op, fails))
 
-    def gather(self, x, k):
+    def gather(self, x, k, fails=True):
         size = x.type.shape[0]
 
         def at(read, i):
             n = len(k.type.shape)
             return read(0, (read.bounded(read(1, i[:n]), size, 0), *i[n:]))
 
-        return self.index((*k.type.shape, *x.type.shape[1:]), at, x, k, dtype=x.type.dtype, view=False)
+        return self.index((*k.type.shape, *x.type.shape[1:]), at, x, k, dtype=x.type.dtype, fails=fails)
 
     def loop(self, step, init, rows, captures, length, reverse=False, kept=0, count=None, until=None):
         n = len(init)
@@ -532,6 +532,23 @@ def test_failures_and_recovery():
         with pytest.raises(IndexError, match=f"index {bad[1]} is out of bounds for axis 0 with size 5"):
             f([a, np.array(bad)])
     np.testing.assert_array_equal(f([a, np.array([0, -1, 4])])[0], a[[0, -1, 4]])
+
+
+@pytest.mark.parametrize("what", ["gather", "scatter"])
+@pytest.mark.parametrize("n, rest", [(5, ()), (5, (3,)), (0, ()), (0, (3,)), (0, (100_000,))])
+def test_an_index_out_of_range_touches_nothing_outside(n, rest, what):
+    """A form that fails says so; one whose indices were found right is held inside, in an empty array too."""
+    for fails in (True, False):
+        b = Builder(((n, *rest),), ((3, *rest),), ((3,), "i8"))
+        x, u, k = b.inputs
+        y = b.gather(x, k, fails) if what == "gather" else b.scatter(x, u, k, op="add", fails=fails)
+        f = native.compile(b.block(y), "CCC")
+        arrays = [random_array(x.type), random_array(u.type), np.array([0, 7, -9])]
+        if fails:
+            with pytest.raises(IndexError, match=f"index {7 if n else 0} is out of bounds for axis 0"):
+                f(arrays)
+        else:
+            assert np.isfinite(f(arrays)[0]).all()
 
 
 def running_sum(n):

@@ -17,16 +17,19 @@ from .source import Buffer, Computed, broadcast_index
 class Read:
     """What an index map reads through: `read(k, index)` and `read.bounded(value, size, axis)`."""
 
-    __slots__ = ("inputs", "unit")
+    __slots__ = ("fails", "inputs", "unit")
 
-    def __init__(self, unit, inputs):
-        self.unit, self.inputs = unit, inputs
+    def __init__(self, unit, inputs, fails):
+        self.unit, self.inputs, self.fails = unit, inputs, fails
 
     def __call__(self, k, index) -> Value:
-        return self.unit.element(self.inputs[k], tuple(index))
+        source = self.inputs[k]
+        if not source.size:  # an index out of range, clamped: there is no element to read
+            return math.constant(0, source.kind)
+        return self.unit.element(source, tuple(index))
 
     def bounded(self, value, size, axis):
-        return self.unit.bounded(value, size, axis)
+        return self.unit.bounded(value, size, axis, self.fails)
 
 
 def elementwise(unit, s: Computed, index):
@@ -35,7 +38,7 @@ def elementwise(unit, s: Computed, index):
 
 
 def index_map(unit, s: Computed, index):
-    return s.form.at(Read(unit, s.inputs), index)
+    return s.form.at(Read(unit, s.inputs, s.form.fails), index)
 
 
 def reduced_indices(shape, axes, index):

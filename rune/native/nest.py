@@ -41,13 +41,14 @@ class Elementwise(Form):
 class Index(Form):
     """`out[i] = at(read, i)`: a movement (affine) or a gather (an index that is read).
 
-    An index that is read is made safe first: `read.bounded(value, size, axis)` wraps a negative one,
-    records the failure of one out of range in the call's status, and returns a clamped `Idx`.
-    `view` says that each element of the input is read at most once and by index arithmetic alone.
+    An index that is read is made safe first: `read.bounded(value, size, axis)` wraps a negative one and
+    returns a clamped `Idx`.  Where the form `fails`, one out of range is recorded in the call's status;
+    else it was found right before, and is out of range only where nothing reads the result (in a lane
+    that does not take the branch).
     """
 
     at: Callable[[Any, tuple], Any]
-    view: bool = True
+    fails: bool = False
 
 
 @dataclasses.dataclass(eq=False)
@@ -107,6 +108,7 @@ class Scatter(Form):
     """
 
     op: str
+    fails: bool
 
 
 @dataclasses.dataclass(eq=False)

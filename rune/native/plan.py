@@ -186,7 +186,7 @@ class Plan:
                 indices = []
             if isinstance(f, (nest.Loop, nest.Branch)) or reads_part(f):
                 found.update(reads)
-            if isinstance(f, nest.Index) and not f.view:
+            if isinstance(f, nest.Index) and f.fails:
                 indices.append(f.outs[0])
                 fragile.add(f.outs[0])
                 if not self.used(f.outs[0]):
@@ -508,7 +508,7 @@ def has_effect(f) -> bool:
         return f.name == "cholesky" or bool(f.params.get("check"))
     if isinstance(f, (nest.Loop, nest.Branch)):
         return any(has_effect(g) for block in inner_blocks(f) for g in block.forms)
-    return (isinstance(f, nest.Index) and not f.view) or isinstance(f, nest.Scatter)
+    return isinstance(f, (nest.Index, nest.Scatter)) and f.fails
 
 
 __all__ = ["UNROLL", "Plan", "Stage", "Test", "fused_update", "has_effect", "inner_blocks", "reading", "size"]

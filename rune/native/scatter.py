@@ -64,13 +64,14 @@ def scatter(e, form: nest.Scatter, stage) -> None:
     shape = form.inputs[2].type.shape if where else ()
     n = len(where)
     rest = b.shape[n:]
-    if size(shape) and size(rest):
-        with e.kernel(size(shape) * size(rest), "nest_scatter"), loop_over(unit.fn, shape) as k:
+    if size(shape) and (b.size or form.fails):
+        with e.kernel(size(shape) * max(size(rest), 1), "nest_scatter"), loop_over(unit.fn, shape) as k:
             at = tuple(
-                unit.bounded(unit.element(w, broadcast_index(w, k)), b.shape[d], d)
+                unit.bounded(unit.element(w, broadcast_index(w, k)), b.shape[d], d, form.fails)
                 for d, w in enumerate(where)
             )
-            with loop_over(unit.fn, rest) as r:
-                value = unit.element(updates, broadcast_index(updates, (*k, *r)))
-                write(e, b, (*at, *r), math.cast(unit.fn, value, b.kind), form.op)
+            if b.size:  # an empty target has no element that a clamped index names
+                with loop_over(unit.fn, rest) as r:
+                    value = unit.element(updates, broadcast_index(updates, (*k, *r)))
+                    write(e, b, (*at, *r), math.cast(unit.fn, value, b.kind), form.op)
     e.sources[form.outs[0]] = b

@@ -16,6 +16,7 @@ from .index import Idx, Value
 
 STATUS = 16  # int64 words: code, value, size, axis, site, number of loops around it, their steps
 STEPS = 6  # the first word of the steps
+UNLIMITED = 1 << 32  # threads
 INDEX, NOT_POSITIVE, SINGULAR, HOST, CHECK = 1, 2, 3, 4, 5
 EIGENVALUES, SINGULAR_VALUES, NOT_FINITE = 6, 7, 8
 
@@ -120,8 +121,9 @@ class Workspace:
 
 
 class Unit:
-    def __init__(self, name: str):
+    def __init__(self, name: str, threads: int | None = None):
         self.name = name
+        self.threads = threads or UNLIMITED  # that a nest may run on, the caller's included
         self.declarations: dict[str, None] = {}
         self.definitions: dict[str, str] = {}
         self.attributes: dict[str, str] = {}
@@ -284,7 +286,8 @@ class Unit:
         run = self.load_extern(parent, self.extern(("threads", "parallel"), ("threads", "parallel")))
         pool = self.load_extern(parent, self.extern(("threads", "pool"), ("threads", "pool")))
         parent.line(
-            f"call void {parent.name_of(run)}(ptr {parent.name_of(pool)}, ptr @{name}.task, ptr {context}, i64 {count})"
+            f"call void {parent.name_of(run)}(ptr {parent.name_of(pool)}, ptr @{name}.task, "
+            f"ptr {context}, i64 {count}, i64 {self.threads})"
         )
         if statuses is not None:
             names = parent.name_of(self.status), parent.name_of(statuses)
@@ -338,14 +341,14 @@ class Unit:
             fn.place(0).memo[key] = v
         return v
 
-    def bounded(self, v: Value, size: int, axis: int) -> Idx | int:
-        """A traced index made safe; one out of range is recorded in the call's status."""
+    def bounded(self, v: Value, size: int, axis: int, fails: bool) -> Idx | int:
+        """A traced index made safe; one out of range is recorded in the call's status where that `fails`."""
         fn = self.fn
         if v.fn is None:
             i = int(v.name)
             if -size <= i < size:
                 return i % size
-        key = ("bounded", v, size, axis)
+        key = ("bounded", v, size, axis, fails)
         for scope in reversed(fn.scopes):
             if key in scope.memo:
                 return scope.memo[key]
@@ -358,9 +361,11 @@ class Unit:
             wrapped = math.select(fn, negative, plus, wide)
         inside = math.cmp(fn, "ult", wrapped, math.num(size, wide))
         safe = math.select(fn, inside, wrapped, math.num(0, wide))
-        depth = max(fn.depth_of(inside), fn.floor)
-        with fn.upto(depth):
-            self.fail(math.not_(fn, inside), INDEX, wide, size, axis)
+        depth = fn.depth_of(inside)
+        if fails:
+            depth = max(depth, fn.floor)
+            with fn.upto(depth):
+                self.fail(math.not_(fn, inside), INDEX, wide, size, axis)
         index = Idx(((fn.atom(safe, 0, max(size - 1, 0)), 1),), 0)
         if safe.fn is None:
             index = 0

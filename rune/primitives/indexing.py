@@ -86,7 +86,7 @@ class Gather(Linear):
             index = tuple(read.bounded(read(1 + a, k), shape[a], a) for a in range(n))
             return read(0, (*index, *i[rank:]))
 
-        return [nest.Index(e.outputs, e.inputs, at, view=False)]
+        return [nest.Index(e.outputs, e.inputs, at, fails=e.effect is not None)]
 
 
 def lanes_behind(ndim: int, n: int) -> tuple[int, ...]:
@@ -176,7 +176,7 @@ class Scatter(Linear):
         return bind(self, [target, updates, lanes, *indices], params), [True]
 
     def lower(self, e):
-        return [nest.Scatter(e.outputs, e.inputs, e.params["op"])]
+        return [nest.Scatter(e.outputs, e.inputs, e.params["op"], fails=e.effect is not None)]
 
     def details(self, params):
         return params["op"]
