@@ -96,6 +96,30 @@ def test_the_advice_for_a_call_gives_what_numpy_gives(name):
         np.testing.assert_allclose(way(X), written(X), rtol=1e-14)
 
 
+NUMBERS = np.array([0.5, -1.5, 2.0, 4.0])
+MASKED = dict.fromkeys(("all", "any", "mean", "prod", "std", "sum", "var"), "") | {
+    "max": ", initial=-np.inf",
+    "min": ", initial=np.inf",
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_a_reduction_of_what_a_mask_selects_is_sent_to_the_reduction_that_takes_the_mask(name):
+    by_function = lambda x: getattr(np, name)(x[x > 0])
+    by_method = lambda x: getattr(x[x > 0], name)()
+    advice = f"np.{name}(x, where=mask{MASKED[name]})"
+    better = eval(f"lambda x, mask: {advice}", {"np": np})
+    for written in (by_function, by_method):
+        assert str(refused(written, NUMBERS)).endswith(f"write {advice}")
+        np.testing.assert_allclose(
+            rune.jit(lambda x: better(x, x > 0))(NUMBERS), written(NUMBERS), rtol=1e-14
+        )
+    if name in ("all", "any"):
+        return
+    by_mask = rune.jit(rune.grad(lambda x: better(x, x > 0)))(NUMBERS)
+    np.testing.assert_allclose(by_mask, rune.grad(by_function)(NUMBERS), rtol=1e-14)
+
+
 GENERAL = {
     "an operand": lambda x: np.ones(2) * [x[0], x[1]],
     "a method": lambda x: np.ones((2, 2)).dot([x[0], x[1]]),

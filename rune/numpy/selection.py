@@ -21,6 +21,12 @@ from rune.value import tables, unbox
 
 __all__ = ["Selection"]
 
+# Reductions that take the mask themselves, and what they need beside it.
+REDUCTIONS = dict.fromkeys(("all", "any", "mean", "prod", "std", "sum", "var"), "") | {
+    "max": ", initial=-np.inf",
+    "min": ", initial=np.inf",
+}
+
 
 def same(a: Any, b: Any) -> bool:
     """Whether two masks are one: the same value, or what the same equation gave (traces share equations)."""
@@ -50,10 +56,12 @@ class Selection(np.lib.mixins.NDArrayOperatorsMixin):
 
     dtype = property(lambda self: dtype_of(self.whole))
 
-    def refused(self, what: str) -> TracedValueError:
+    def refused(self, what: str, name: str = "") -> TracedValueError:
+        initial = REDUCTIONS.get(name)
+        by_mask = "np.where(mask, x, 0)" if initial is None else f"np.{name}(x, where=mask{initial})"
         return TracedValueError(
             f"boolean index: the value is traced by {self.mask.level.name}; what it selects has no known shape and cannot be {what}: "
-            f"write np.where(mask, x, 0)"
+            f"write {by_mask}"
         )
 
     def belongs(self, mask: Any) -> None:
@@ -82,10 +90,10 @@ class Selection(np.lib.mixins.NDArrayOperatorsMixin):
         return Selection(result, self.mask)
 
     def __array_function__(self, function, types, args, keywords):
-        raise self.refused(f"an argument of numpy.{function.__name__}")
+        raise self.refused(f"an argument of numpy.{function.__name__}", function.__name__)
 
     def __array__(self, dtype=None, copy=None):
         raise self.refused("read")
 
     def __getattr__(self, name):
-        raise self.refused(f"asked for {name}")
+        raise self.refused(f"asked for {name}", name)
