@@ -68,10 +68,12 @@ class Parameters:
         return [p for k, tree, flags in rooted for p, m in zip(tree.paths(str(k)), flags, strict=True) if m]
 
     def placed(self, args: tuple, moving: list) -> list:
-        """The arguments with `moving` in the places of the leaves that have derivatives."""
+        """The arguments with `moving` in the places of the leaves that have derivatives; others are copied, so
+        that what the function writes into is its own, as it is under jit."""
         given, result = iter(moving), list(args)
         for k, found, tree, flags in zip(self.positions, self.leaves, self.trees, self.moving, strict=True):
-            result[k] = tree.build([box(next(given)) if m else x for x, m in zip(found, flags, strict=True)])
+            still = copied([None if m else x for x, m in zip(found, flags, strict=True)])
+            result[k] = tree.build([box(next(given)) if m else x for x, m in zip(still, flags, strict=True)])
         return result
 
     def derivatives(self, found: list) -> tuple:

@@ -4,7 +4,7 @@ A box holds a `Value` of some level (what the interpreters compute with, immutab
 a base box with the movement that leads to it.  Writing replaces what the base holds, so every name
 and every view of it sees the write, as NumPy's arrays do; reading a view moves what its base holds
 now.  A movement is a function of an array, so the places a view writes to are found by moving an
-array of positions.
+array of positions.  A view may be of a *part*: the real or the imaginary part of each element.
 
 This module knows no operation.  `tables` is filled by `rune.numpy`, one file per family: ufuncs,
 functions, methods and operators, each a function of unboxed arguments.
@@ -42,13 +42,14 @@ class Tables:
     )  # np.ufunc or "add"... -> the row for which a level may have a short way
     views: set = dataclasses.field(
         default_factory=set
-    )  # functions whose result is a view of their first argument
+    )  # functions whose result is a view of their first argument, or that argument where they do nothing
+    boxed: set = dataclasses.field(default_factory=set)  # functions that take and give boxes
     read_only: set = dataclasses.field(default_factory=set)  # those of them that may not be written
     writes: set = dataclasses.field(
         default_factory=set
     )  # functions that give what their first argument holds afterwards
     outs: dict = dataclasses.field(default_factory=dict)  # function -> the position of its parameter `out`
-    parts: dict = dataclasses.field(default_factory=dict)  # attribute -> (x, part) -> x with that part
+    parts: dict = dataclasses.field(default_factory=dict)  # function -> (z, part) -> z with that part
     getitem: Callable = None  # (x, index) -> value
     basic: Callable = None  # whether an index makes a view
     setitem: Callable = None  # (target, index, v) -> the target's new value
@@ -81,11 +82,13 @@ class Traced:
     __slots__ = (
         "__weakref__",
         "_base",
+        "_copies",
+        "_link",
         "_made",
         "_move",
         "_origin",
+        "_part",
         "_places",
-        "_put",
         "_seen",
         "_value",
         "_writeable",
@@ -94,7 +97,12 @@ class Traced:
     __hash__ = None  # as an array's
 
     def __init__(
-        self, value: Value, base: Traced | None = None, move: Callable | None = None, writeable: bool = True
+        self,
+        value: Value,
+        base: Traced | None = None,
+        move: Callable | None = None,
+        writeable: bool = True,
+        part: Callable | None = None,
     ):
         self._value = value
         self._base = base
@@ -105,15 +113,17 @@ class Traced:
         if base is not None:  # the rest is a view's
             self._move = move
             self._seen = base._value
-            self._places = None
-            self._put = None
+            self._part = part
+            self._link = self._places = None
+            self._copies = False  # whether indexing copies: x.flat
 
     # What it holds
 
     def _read(self) -> Value:
         base = self._base
         if base is not None and self._seen is not base._value and self._linked():
-            self._value = self._move(base._value)
+            value = self._move(base._value)
+            self._value = value if self._part is None else self._part(value)
             self._seen = base._value
         return self._value
 
@@ -122,14 +132,20 @@ class Traced:
 
         It is asked when a write first makes a difference, and found by moving a real array.
         """
-        if self._places is None and self._put is None:
+        if self._link is None:
             t = self._base._type
-            places = np.arange(t.size).reshape(t.shape)
-            self._places = self._move(places)
-            if t.size and not np.may_share_memory(self._places, places):
-                self._base = self._move = self._places = None
-                return False
-        return True
+            blank = np.empty(t.shape, np.intp)
+            self._link = not t.size or self._copies or np.may_share_memory(self._move(blank), blank)
+            if not self._link:
+                self._base = self._move = None
+        return bool(self._link)
+
+    def _positions(self) -> np.ndarray:
+        """Where in its base, laid flat, the elements of a view stand."""
+        if self._places is None:
+            t = self._base._type
+            self._places = self._move(np.arange(t.size).reshape(t.shape))
+        return self._places
 
     @property
     def _type(self) -> Type:
@@ -139,7 +155,7 @@ class Traced:
     shape = property(lambda self: self._value.type.shape, lambda self, x: self._fixed())
     real = property(lambda self: self.__getattr__("real"), lambda self, x: self._fill("real", x))
     imag = property(lambda self: self.__getattr__("imag"), lambda self, x: self._fill("imag", x))
-    flat = property(lambda self: self.__getattr__("flat"), lambda self, x: self._fill("flat", x))
+    flat = property(lambda self: self.__getattr__("flat"), lambda self, x: self._fill_flat(x))
     ndim = property(lambda self: len(self._value.type.shape))
     size = property(lambda self: self._value.type.size)
     itemsize = property(lambda self: self._value.type.dtype.itemsize)
@@ -267,6 +283,8 @@ class Traced:
                 result = call(tables.functions[np.where], (keywords["where"], result, targets[0]), {})
         else:
             result = box(tables.ufunc_methods[method](ufunc, *unbox(inputs), **unbox(keywords)))
+            if targets and method != "outer":
+                fitting(targets[0], result)
         if targets and targets[0] is not None:
             targets[0]._assign(result)
             return targets[0]
@@ -283,10 +301,8 @@ class Traced:
         f = tables.attributes.get(name)
         if f is not None:
             result = call(f, (self,), {})
-            put = tables.parts.get(name)
-            if put is not None and self._base is None and self._type.dtype.kind == "c":
-                result = view(self, result._value, f)
-                result._put = put
+            if name == "flat":
+                result._copies = True
             return result
         f = tables.methods.get(name)
         if f is None:
@@ -297,18 +313,32 @@ class Traced:
         raise AttributeError("a traced array's shape is fixed: write x = x.reshape(shape)")
 
     def _fill(self, name: str, x: Any) -> None:
+        if name == "imag" and self.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
         getattr(self, name)[...] = x
+
+    def _fill_flat(self, x: Any) -> None:
+        """`y.flat = x`: repeated as often as it takes."""
+        self.put(np.arange(self.size), x)
 
     # Indexing and writing
 
     def __getitem__(self, index: Any) -> Any:
         index = unbox(index)
         value = tables.getitem(self._read(), index)
-        if isinstance(value, Value) and value.type.shape and tables.basic(index):
+        if isinstance(value, Value) and tables.basic(index) and self._viewed(value, index):
             result = view(self, value, lambda v: tables.getitem(v, index))
             result._origin = (self, index)
             return result
         return box(value)
+
+    def _viewed(self, value: Value, index: Any) -> bool:
+        """Whether `value`, at a basic index, is a view: a place picked by integers alone is a scalar."""
+        if self._base is not None and self._copies:
+            return False
+        return bool(value.type.shape) or (
+            bool(self.shape) and isinstance(index, tuple) and any(i is Ellipsis for i in index)
+        )
 
     def __setitem__(self, index: Any, x: Any) -> None:
         if not self._writeable:
@@ -326,17 +356,27 @@ class Traced:
         base = self._base
         if base is None or not self._linked():
             self._store(tables.setitem(self._value, index, x))
-        elif self._put is not None:
-            base._store(self._put(base._value, tables.setitem(self._read(), index, x)))
+        elif self._part is not None:
+            part = tables.scatter_flat(self._part(base._value), self._positions(), index, self._type, x)
+            base._store(tables.parts[self._part](base._value, part))
         else:
-            base._store(tables.scatter_flat(base._value, self._places, index, self._type, x))
+            base._store(tables.scatter_flat(base._value, self._positions(), index, self._type, x))
 
     def _replace(self, new: Any) -> None:
         """Hold `new`, of the same shape and dtype, instead of all it holds."""
         if self._base is None and self._writeable:
             self._store(new)
-        else:
-            self[...] = box(new)
+            return
+        if (
+            self._writeable
+            and self._base is not None
+            and self._linked()
+            and np.bincount(self._positions().ravel()).max(initial=0) > 1
+        ):
+            raise ValueError(
+                "a view in which elements stand twice is written by an index: write v[i] = x, or write into its base"
+            )
+        self[...] = box(new)
 
     def _assign(self, x: Any) -> None:
         """Write all of `x`, under NumPy's casting rule for `out`."""
@@ -373,12 +413,14 @@ def same_index(a: Any, b: Any) -> bool:
     )
 
 
-def view(of: Traced, value: Value, move: Callable, writeable: bool = True) -> Traced:
-    """A box that reads and writes the box `of` (or its base) through a movement."""
-    if of._base is None:
-        return Traced(value, of, move, writeable and of._writeable)
+def view(
+    of: Traced, value: Value, move: Callable, writeable: bool = True, part: Callable | None = None
+) -> Traced:
+    """A box that reads and writes the box `of` (or its base) through a movement, or a part of it."""
+    if of._base is None or not of._linked():
+        return Traced(value, of, move, writeable and of._writeable, part)
     before = of._move
-    return Traced(value, of._base, lambda v: move(before(v)), writeable and of._writeable and of._put is None)
+    return Traced(value, of._base, lambda v: move(before(v)), writeable and of._writeable, part or of._part)
 
 
 def call(f: Callable, args: tuple, keywords: dict) -> Any:
@@ -388,30 +430,38 @@ def call(f: Callable, args: tuple, keywords: dict) -> Any:
         out, args = args[place], (*args[:place], None, *args[place + 1 :])
     if out is not None:
         return written(out, f, args, {k: v for k, v in keywords.items() if k != "out"})
-    if f in tables.writes and not (args and isinstance(args[0], Traced)):
+    if f in tables.boxed:
+        return f(*args, **keywords)
+    of = args[0] if args and isinstance(args[0], Traced) else None
+    if f in tables.writes and of is None:
         raise lost(args, keywords)
     plain, named = unbox(args), unbox(keywords)
     result = f(*plain, **named)
     if f in tables.writes:
-        args[0]._replace(result)
+        of._replace(result)
         return None
-    if f in tables.views and args and isinstance(args[0], Traced):
-        more = tuple(plain[1:])
-        along = lambda k: (
-            (lambda v: f(v, *more, **named)) if k is None else (lambda v: f(v, *more, **named)[k])
-        )
-        writeable = f not in tables.read_only
-        if isinstance(result, (list, tuple)):
-            parts = [
-                view(args[0], r, along(k), writeable) if isinstance(r, Value) else r
-                for k, r in enumerate(result)
-            ]
-            return type(result)(parts)
-        if isinstance(result, Value) and result.type.shape:
-            if result is args[0]._value and args[0]._base is None:
-                return view(args[0], result, lambda v: v, writeable)
-            return view(args[0], result, along(None), writeable)
+    if f in tables.views and of is not None:
+        return viewed(f, of, result, plain[1:], named)
     return box(result)
+
+
+def viewed(f: Callable, of: Traced, result: Any, more: tuple, named: dict) -> Any:
+    """What a function that makes views gave for what `of` holds, as views of `of`."""
+    writeable = f not in tables.read_only or named.get("writeable", False)
+    if isinstance(result, (list, tuple)):
+        along = lambda k: lambda v: f(v, *more, **named)[k]
+        return type(result)(
+            view(of, r, along(k), writeable) if isinstance(r, Value) else r for k, r in enumerate(result)
+        )
+    if not isinstance(result, Value) or not (result.type.shape or of.shape or of._base is not None):
+        return box(result)
+    if result is of._value:
+        return view(of, result, lambda v: v, writeable)
+    if f in tables.parts:
+        if of._type.dtype.kind == "c":
+            return view(of, result, lambda v: v, part=f)
+        return Traced(result, writeable=False)  # the imaginary part of a real array
+    return view(of, result, lambda v: f(v, *more, **named), writeable)
 
 
 def written(out: Any, f: Callable, args: tuple, keywords: dict) -> Any:
@@ -420,11 +470,15 @@ def written(out: Any, f: Callable, args: tuple, keywords: dict) -> Any:
     if not isinstance(target, Traced):
         raise lost(args, keywords)
     result = call(f, args, keywords)
+    fitting(target, result)
+    target._assign(result)
+    return target
+
+
+def fitting(target: Traced, result: Any) -> None:
     shape = np.shape(result) if not isinstance(result, Traced) else result.shape
     if shape != target.shape:
         raise ValueError(f"output parameter has shape {target.shape}, the result has shape {shape}")
-    target._assign(result)
-    return target
 
 
 def lost(args: tuple, keywords: dict) -> TracedValueError:

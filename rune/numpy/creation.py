@@ -23,11 +23,12 @@ from rune.numpy.arguments import (
     weak_kind,
 )
 from rune.numpy.register import attribute, function, method
-from rune.numpy.shapes import broadcast_arrays, moveaxis, ravel, size_of
+from rune.numpy.shapes import array_box, moveaxis, size_of
 from rune.primitives import movement
 from rune.primitives.indexing import gather
 from rune.primitives.map import cast
 from rune.primitives.scalar import e
+from rune.value import box, unbox
 
 __all__ = ["linspace"]
 
@@ -69,14 +70,20 @@ def deepcopy(a, memo=None):
     return a
 
 
-@function("astype")
+@function("astype", boxed=True)
 def astype_function(x, dtype, /, *, copy=True, device=None):
-    return cast(asarray(x), supported(np.dtype(dtype)))
+    return x.astype(dtype, copy=copy)
 
 
-@method("astype")
+@method("astype", boxed=True)
 def astype(a, dtype, order="K", casting="unsafe", subok=True, copy=True):
     dtype = supported(np.dtype(dtype))
+    if not copy and dtype == a.dtype and not a._type.weak:
+        return a
+    return box(converted(unbox(a), dtype, casting))
+
+
+def converted(a: Any, dtype: np.dtype, casting: str) -> Any:
     if not np.can_cast(dtype_of(a), dtype, casting):
         raise TypeError(
             f"Cannot cast array data from {dtype_of(a)!r} to {dtype!r} according to the rule '{casting}'"
@@ -84,20 +91,18 @@ def astype(a, dtype, order="K", casting="unsafe", subok=True, copy=True):
     return cast(asarray(a), dtype)
 
 
-@function("meshgrid")
+@function("meshgrid", boxed=True)
 def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
-    xi = [ravel(x) for x in xi]
+    xi = [np.ravel(array_box(x)) for x in xi]
     n = len(xi)
     at = list(range(n))
     if indexing == "xy" and n > 1:
         at[:2] = [1, 0]
-    out = [
-        movement.reshape(x, tuple(shape_of(x)[0] if at[k] == j else 1 for j in range(n)))
-        for k, x in enumerate(xi)
-    ]
-    return tuple(out) if sparse else broadcast_arrays(*out)
+    out = tuple(x.reshape([-1 if at[k] == j else 1 for j in range(n)]) for k, x in enumerate(xi))
+    out = out if sparse else tuple(np.broadcast_arrays(*out))
+    return tuple(x.copy() for x in out) if copy else out
 
 
 @function("linspace")

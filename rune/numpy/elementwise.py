@@ -15,13 +15,23 @@ from typing import Any
 import numpy as np
 
 from rune.level import TracedValueError, Value
-from rune.numpy.arguments import asarray, common, dtype_of, integer, operand, promote, real_dtype, shape_of
+from rune.numpy.arguments import (
+    asarray,
+    common,
+    dtype_of,
+    integer,
+    lifted,
+    operand,
+    promote,
+    real_dtype,
+    shape_of,
+)
 from rune.numpy.register import attribute, function, method
 from rune.primitives import movement
 from rune.primitives.map import cast, elementwise, short
 from rune.primitives.scalar import TABLE, e
 from rune.program import type_of
-from rune.value import box, tables, unbox
+from rune.value import Traced, box, tables, unbox
 
 __all__ = ["call_ufunc", "choose_between"]
 
@@ -350,13 +360,21 @@ def clip_method(a, min=None, max=None, out=None, **how):
     return clip(a, min, max, **how)
 
 
-@function("nan_to_num")
-def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
+@function("nan_to_num", boxed=True)
+def nan_to_num_function(x, copy=True, nan=0.0, posinf=None, neginf=None):
+    out = nan_to_num(unbox(x), *unbox((nan, posinf, neginf)))
+    if copy or not isinstance(x, Traced) or not x.shape:
+        return box(out)
+    x[...] = box(out)
+    return x
+
+
+def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     x = asarray(x)
     if dtype_of(x).kind == "c":
         parts = (
-            nan_to_num(e.real(x), nan=nan, posinf=posinf, neginf=neginf),
-            nan_to_num(e.imag(x), nan=nan, posinf=posinf, neginf=neginf),
+            nan_to_num(e.real(x), nan, posinf, neginf),
+            nan_to_num(e.imag(x), nan, posinf, neginf),
         )
         return e.complex(*parts)
     if dtype_of(x).kind != "f":
@@ -373,21 +391,23 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
 # Parts of complex numbers
 
 
-@attribute("real")
-@function("real")
+@attribute("real", view=True)
+@function("real", view=True)
 def real(val):
     x = asarray(val)
     return e.real(x) if dtype_of(x).kind == "c" else x
 
 
-@attribute("imag")
-@function("imag")
+@attribute("imag", view=True)
+@function("imag", view=True)
 def imag(val):
     x = asarray(val)
-    return e.imag(x) if dtype_of(x).kind == "c" else e.mul(x, cast(0, dtype_of(x)))
+    if dtype_of(x).kind == "c":
+        return e.imag(x)
+    return lifted(x, movement.full(shape_of(x), dtype_of(x).type(0)))
 
 
-tables.parts |= {"real": lambda z, x: e.complex(x, e.imag(z)), "imag": lambda z, x: e.complex(e.real(z), x)}
+tables.parts |= {real: lambda z, x: e.complex(x, e.imag(z)), imag: lambda z, x: e.complex(e.real(z), x)}
 
 
 @function("angle")
@@ -397,26 +417,23 @@ def angle(z, deg=False):
     return e.mul(out, 180 / math.pi) if deg else out
 
 
-@method("conj")
-@method("conjugate")
+@method("conj", boxed=True)
+@method("conjugate", boxed=True)
 def conjugate_method(x):
-    return conjugate(x) if dtype_of(x).kind == "c" else x
+    return np.conj(x) if x.dtype.kind == "c" else x
 
 
-@function("real_if_close")
+@function("real_if_close", boxed=True)
 def real_if_close(a, tol=100):
-    a = asarray(a)
-    if dtype_of(a).kind != "c":
+    if not isinstance(a, Traced):
+        return np.real_if_close(box(asarray(unbox(a))), tol)
+    if a.dtype.kind != "c":
         return a
-    known = a
-    if isinstance(a, Value):
-        try:
-            known = a.level.concrete(a)
-        except TracedValueError as error:
-            raise TracedValueError(
-                f"real_if_close: {error}; the dtype would depend on values: use np.real(x)"
-            ) from None
-    return e.real(a) if np.isrealobj(np.real_if_close(known, tol)) else a
+    try:
+        known = a._concrete("real_if_close")
+    except TracedValueError as error:
+        raise TracedValueError(f"{error}; the dtype would depend on values: use np.real(x)") from None
+    return a.real if np.isrealobj(np.real_if_close(known, tol)) else a
 
 
 @function("iscomplex")

@@ -34,7 +34,8 @@ NEW = object()  # a new axis
 class Resolved:
     """An index over an array: per axis a (start, stop, step) or an integer array; and new axes.
 
-    `entries` follows the index: NEW, or the number of an axis.
+    `entries` follows the index: NEW, or the number of an axis.  A scalar mask indexes an axis of length 1
+    that `shape` has where it stands.
     """
 
     shape: tuple[int, ...]
@@ -84,6 +85,7 @@ def resolve(shape: tuple[int, ...], index: Any) -> Resolved:
         raise IndexError(
             f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed"
         )
+    free = len(shape) - used
     dots = sum(p is Ellipsis for p in parts)
     if dots > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
@@ -94,7 +96,7 @@ def resolve(shape: tuple[int, ...], index: Any) -> Resolved:
     axis = 0
     for p in parts:
         if p is Ellipsis:
-            for _ in range(len(shape) - used):
+            for _ in range(free):
                 r.spans[axis] = (0, shape[axis], 1)
                 r.entries.append(axis)
                 axis += 1
@@ -117,7 +119,9 @@ def resolve(shape: tuple[int, ...], index: Any) -> Resolved:
                 r.single.add(axis)
             axis += 1
         elif is_mask(p):
-            for i in mask_indices(p, shape, axis, r):
+            found = mask_indices(p, shape, axis, r)
+            shape = r.shape
+            for i in found:
                 r.arrays[axis] = i
                 r.entries.append(axis)
                 axis += 1
@@ -140,9 +144,8 @@ def mask_indices(mask: Any, shape: tuple[int, ...], axis: int, r: Resolved) -> t
             f"boolean index: the value is traced by {mask.level.name}; a shape would depend on values: write np.where(mask, x, 0)"
         )
     if mask.ndim == 0:
-        raise TracedValueError(
-            "boolean index: a scalar mask is not supported for traced values: write np.where(mask, x, 0)"
-        )
+        r.shape = (*shape[:axis], 1, *shape[axis:])
+        return np.nonzero(mask[None])
     for k, n in enumerate(mask.shape):
         if n != shape[axis + k]:
             raise IndexError(
@@ -230,7 +233,7 @@ def getitem(x: Any, index: Any) -> Any:
     if mask is not None:
         return Selection.of(x, mask)
     r = resolve(shape_of(x), index)
-    x = sliced(x, r)
+    x = sliced(movement.reshape(x, r.shape), r)
     if not r.arrays:
         return movement.reshape(
             x,
@@ -299,13 +302,19 @@ def assigned(v: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Any:
 
 def setitem(target: Any, index: Any, v: Any) -> Any:
     """What `target` holds after `target[index] = v`."""
-    shape, dtype = shape_of(target), dtype_of(target)
+    shape = shape_of(target)
     mask = mask_of(target, index)
     if mask is not None:
         return masked(target, mask, v)
     if isinstance(v, Selection):
         raise v.refused("stored under another index")
     r = resolve(shape, index)
+    return movement.reshape(stored(movement.reshape(target, r.shape), r, v), shape)
+
+
+def stored(target: Any, r: Resolved, v: Any) -> Any:
+    """`target` with `v` in the places of a resolved index."""
+    shape, dtype = r.shape, dtype_of(target)
     if not r.arrays:
         region = tuple(length(r.spans[k]) for k in range(len(shape)))
         seen = tuple(

@@ -11,7 +11,7 @@ import numpy as np
 from rune.level import Value
 from rune.numpy.arguments import asarray, axis_of, dtype_of, integer, promote, shape_of, shape_to
 from rune.numpy.register import function
-from rune.numpy.shapes import atleast_1d, atleast_2d, atleast_3d, ravel, rows_of, size_of, take_axis
+from rune.numpy.shapes import array_box, at_least, ravel, rows_of, size_of, take_axis
 from rune.primitives import movement
 from rune.primitives.indexing import gather
 from rune.primitives.map import cast
@@ -74,25 +74,24 @@ def stack(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
     )
 
 
-def each(arrays: Any, f: Any) -> list:
-    out = f(*joined(arrays, None, ""))
-    return list(out) if isinstance(out, tuple) else [out]
+def each(arrays: Any, n: int) -> list:
+    return [at_least(n, a) for a in joined(arrays, None, "")]
 
 
 @function("hstack")
 def hstack(tup, *, dtype=None, casting="same_kind"):
-    arrays = each(tup, atleast_1d)
+    arrays = each(tup, 1)
     return concatenate(arrays, 0 if len(shape_of(arrays[0])) == 1 else 1, dtype=dtype, casting=casting)
 
 
 @function("vstack", "row_stack")
 def vstack(tup, *, dtype=None, casting="same_kind"):
-    return concatenate(each(tup, atleast_2d), 0, dtype=dtype, casting=casting)
+    return concatenate(each(tup, 2), 0, dtype=dtype, casting=casting)
 
 
 @function("dstack")
 def dstack(tup):
-    return concatenate(each(tup, atleast_3d), 2)
+    return concatenate(each(tup, 3), 2)
 
 
 @function("column_stack")
@@ -184,11 +183,9 @@ def dsplit(ary, indices_or_sections):
     return split(ary, indices_or_sections, 2)
 
 
-@function("unstack", view=True)
+@function("unstack", boxed=True)
 def unstack(x, /, *, axis=0):
-    x = asarray(x)
-    axis = axis_of(axis, len(shape_of(x)))
-    return tuple(take_axis(x, axis, k) for k in range(shape_of(x)[axis]))
+    return tuple(np.moveaxis(array_box(x), axis, 0))
 
 
 @function("delete")

@@ -24,12 +24,18 @@ def named(name: str) -> Any:
 
 
 def function(
-    *names: str, method: str = "", view: bool = False, read_only: bool = False, writes: bool = False
+    *names: str,
+    method: str = "",
+    view: bool = False,
+    read_only: bool = False,
+    writes: bool = False,
+    boxed: bool = False,
 ) -> Callable:
     """Answer for NumPy functions, and for the method of that name.
 
     A *view*'s result reads and writes its first argument (not where `read_only`); one that *writes*
-    returns what its first argument holds afterwards.
+    returns what its first argument holds afterwards; one that is *boxed* takes and gives the user's
+    arrays, and so may give one of them back or a view that depends on more than shapes.
     """
 
     def register(f: Callable) -> Callable:
@@ -45,6 +51,8 @@ def function(
             tables.read_only.add(f)
         if writes:
             tables.writes.add(f)
+        if boxed:
+            tables.boxed.add(f)
         code = f.__code__
         parameters = code.co_varnames[: code.co_argcount]
         if "out" in parameters:

@@ -14,12 +14,14 @@ from rune.level import TracedValueError, Value
 from rune.numpy.arguments import asarray, axes_of, dtype_of, integer, promote, shape_of
 from rune.numpy.joining import concatenate
 from rune.numpy.register import function, method
+from rune.numpy.shapes import array_box
 from rune.numpy.sorting import flat, take
 from rune.primitives import indexing as primitive
 from rune.primitives import movement
 from rune.primitives.map import cast
 from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e
+from rune.value import unbox
 
 __all__ = ["concrete", "dependent"]
 
@@ -186,15 +188,16 @@ def intersect1d(ar1, ar2, assume_unique=False, return_indices=False):
     return out, *np.intersect1d(*numbers, assume_unique, True)[1:]
 
 
-@function("trim_zeros")
+@function("trim_zeros", boxed=True)
 def trim_zeros(filt, trim="fb", axis=None):
-    x = asarray(filt)
-    numbers = concrete("trim_zeros", x)
+    x = array_box(filt)
+    numbers = concrete("trim_zeros", unbox(x))
     places = np.argwhere(numbers)
     axes = axes_of(axis, numbers.ndim)
     for k in axes:
         n = numbers.shape[k]
         first, last = (places[:, k].min(), places[:, k].max() + 1) if len(places) else (0, 0)
         start = int(first) if "f" in trim.lower() or not len(places) else 0
-        x = movement.part(x, k, start, max(start, int(last) if "b" in trim.lower() or not len(places) else n))
+        stop = max(start, int(last) if "b" in trim.lower() or not len(places) else n)
+        x = x[(slice(None),) * k + (slice(start, stop),)]
     return x

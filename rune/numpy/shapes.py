@@ -16,7 +16,6 @@ from rune.numpy.arguments import (
     asarray,
     axes_of,
     axis_of,
-    broadcast_shape,
     c_order,
     integer,
     shape_of,
@@ -25,12 +24,18 @@ from rune.numpy.arguments import (
 from rune.numpy.register import attribute, function, method
 from rune.primitives import movement
 from rune.primitives.indexing import gather
+from rune.value import Traced, box, unbox
 
-__all__ = ["axis_part", "reshape", "size_of", "swap_last", "take_axis"]
+__all__ = ["array_box", "at_least", "axis_part", "reshape", "size_of", "swap_last", "take_axis"]
 
 
 def size_of(x: Any) -> int:
     return math.prod(shape_of(x))
+
+
+def array_box(x: Any) -> Any:
+    """The user's array that stands for an array-like of the user's."""
+    return x if isinstance(x, Traced) else box(asarray(unbox(x)))
 
 
 def swap_last(x: Any) -> Any:
@@ -120,24 +125,37 @@ def expand_dims(a, axis):
     return movement.reshape(a, tuple(1 if k in axes else next(rest) for k in range(len(shape) + len(axis))))
 
 
-@function("atleast_1d", view=True)
+@function("atleast_1d", boxed=True)
 def atleast_1d(*arrays):
-    return at_least(1, arrays, lambda s: (1,) * (1 - len(s)) + s)
+    return each_at_least(1, arrays)
 
 
-@function("atleast_2d", view=True)
+@function("atleast_2d", boxed=True)
 def atleast_2d(*arrays):
-    return at_least(2, arrays, lambda s: (1,) * (2 - len(s)) + s)
+    return each_at_least(2, arrays)
 
 
-@function("atleast_3d", view=True)
+@function("atleast_3d", boxed=True)
 def atleast_3d(*arrays):
-    return at_least(3, arrays, lambda s: {0: (1, 1, 1), 1: (1, *s, 1), 2: (*s, 1)}.get(len(s), s))
+    return each_at_least(3, arrays)
 
 
-def at_least(n: int, arrays: tuple, to: Any) -> Any:
-    out = tuple(movement.reshape(a, to(shape_of(a))) for a in map(asarray, arrays))
+def each_at_least(n: int, arrays: tuple) -> Any:
+    out = tuple(a.reshape(widened(n, a.shape)) for a in map(array_box, arrays))
     return out[0] if len(out) == 1 else out
+
+
+def at_least(n: int, a: Any) -> Any:
+    """`a` with at least n axes."""
+    a = asarray(a)
+    return movement.reshape(a, widened(n, shape_of(a)))
+
+
+def widened(n: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape to which np.atleast_1d, 2d and 3d bring one."""
+    if n == 3 and 0 < len(shape) < 3:
+        return (1, *shape, 1) if len(shape) == 1 else (*shape, 1)
+    return (1,) * (n - len(shape)) + shape
 
 
 # Permuting
@@ -270,11 +288,13 @@ def broadcast_to(array, shape, subok=False):
     return movement.broadcast(array, shape)
 
 
-@function("broadcast_arrays")
+@function("broadcast_arrays", boxed=True)
 def broadcast_arrays(*args, subok=False):
-    arrays = list(map(asarray, args))
-    shape = broadcast_shape(*arrays)
-    return tuple(movement.broadcast(a, shape) for a in arrays)
+    arrays = tuple(map(array_box, args))
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    return (
+        arrays if all(a.shape == shape for a in arrays) else tuple(np.broadcast_to(a, shape) for a in arrays)
+    )
 
 
 @function("tile")

@@ -10,11 +10,12 @@ from rune.level import Value
 from rune.numpy.arguments import asarray, axes_of, dtype_of, integer, shape_of
 from rune.numpy.reductions import reduced, running
 from rune.numpy.register import function
-from rune.numpy.shapes import size_of
+from rune.numpy.shapes import array_box, size_of
 from rune.primitives import movement
 from rune.primitives.indexing import gather, scatter
 from rune.primitives.map import cast
 from rune.primitives.scalar import e
+from rune.value import box, unbox
 
 __all__ = ["diagonal", "trace"]
 
@@ -39,7 +40,7 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
     return movement.permute(out, (*range(1, n - 1), 0))
 
 
-@function("linalg.diagonal")
+@function("linalg.diagonal", view=True, read_only=True)
 def linalg_diagonal(x, /, *, offset=0):
     return diagonal(x, offset, -2, -1)
 
@@ -54,8 +55,13 @@ def linalg_trace(x, /, *, offset=0, dtype=None):
     return trace(x, offset, -2, -1, dtype)
 
 
-@function("diag")
-def diag(v, k=0):
+@function("diag", boxed=True)
+def diag_function(v, k=0):
+    v = array_box(v)
+    return np.diagonal(v, k) if v.ndim == 2 else box(diag(unbox(v), k))
+
+
+def diag(v: Any, k: int = 0) -> Any:
     v, k = asarray(v), integer(k)
     if len(shape_of(v)) == 2:
         return diagonal(v, k)

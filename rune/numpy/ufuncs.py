@@ -168,9 +168,8 @@ def reduceat(ufunc, array, indices, axis=0, dtype=None):
 def at(ufunc, target, index, operand_=None):
     """What `target` holds after `ufunc.at(target, index, operand_)`."""
     r = resolve(shape_of(target), index) if not traced_mask(index) else None
-    if ufunc in (np.add, np.subtract) and r is not None and r.arrays:
-        v = operand_ if ufunc is np.add else e.neg(operand(operand_))
-        return added(target, index, v)
+    if ufunc in (np.add, np.subtract) and r is not None and r.arrays and dtype_of(target).kind != "b":
+        return added(ufunc, target, index, operand_)
     f = tables.ufuncs[ufunc]
     if ufunc.nin == 1:
         return setitem(target, index, f(getitem(target, index)))
@@ -205,10 +204,11 @@ def in_rounds(f: Callable, target: Any, places: np.ndarray, v: Any) -> Any:
     return movement.reshape(flat, shape_of(target))
 
 
-def added(target: Any, index: Any, v: Any) -> Any:
-    """`target` with `v` added at an index with integer arrays, repetitions and all."""
-    shape, dtype = shape_of(target), dtype_of(target)
-    r = resolve(shape, index)
+def added(ufunc: np.ufunc, target: Any, index: Any, v: Any) -> Any:
+    """`target` with `v` added or subtracted at an index with integer arrays, repetitions and all."""
+    given, dtype = shape_of(target), dtype_of(target)
+    r = resolve(given, index)
+    shape, target = r.shape, movement.reshape(target, r.shape)
     plain_index = not any(isinstance(i, Value) for i in r.arrays.values())
     whole = all(r.spans[k] == (0, shape[k], 1) for k in range(len(shape)) if k not in r.arrays)
     p = place(r)
@@ -216,22 +216,23 @@ def added(target: Any, index: Any, v: Any) -> Any:
     v = operand(v)
     if not np.can_cast(dtype_of(v), dtype, "same_kind"):
         raise TypeError(
-            f"Cannot cast ufunc 'add' output from {dtype_of(v)!r} to {dtype!r} with casting rule 'same_kind'"
+            f"Cannot cast ufunc '{ufunc.__name__}' output from {dtype_of(v)!r} to {dtype!r} with casting rule 'same_kind'"
         )
+    v = cast(v, dtype) if ufunc is np.add else e.neg(cast(v, dtype))
     v = assigned(v, dtype, p.rest[: p.at] + K + p.rest[p.at :])
     if not whole and not plain_index:
         raise TracedValueError(
-            "numpy.add.at: a traced index beside a slice is not supported: add into the sliced array"
+            f"numpy.{ufunc.__name__}.at: a traced index beside a slice is not supported: write into the sliced array"
         )
     if not whole:
-        positions = np.arange(math.prod(shape)).reshape(shape)[index]
-        flat = movement.reshape(target, (math.prod(shape),))
-        return movement.reshape(scatter("add", flat, [positions], v), shape)
+        positions = np.arange(math.prod(given)).reshape(given)[index]
+        flat = movement.reshape(target, (math.prod(given),))
+        return movement.reshape(scatter("add", flat, [positions], v), given)
     if p.at:
         v = moveaxis(v, tuple(range(p.at, p.at + len(K))), tuple(range(len(K))))
     front = movement.permute(target, p.order)
     front = scatter("add", front, p.indices, movement.reshape(v, K + shape_of(front)[len(p.indices) :]))
-    return movement.permute(front, tuple(int(k) for k in np.argsort(p.order)))
+    return movement.reshape(movement.permute(front, tuple(int(k) for k in np.argsort(p.order))), given)
 
 
 tables.ufunc_methods |= {

@@ -106,7 +106,7 @@ def fill_diagonal(a, val, wrap=False):
 
 @function("putmask", writes=True)
 def putmask(a, mask, values):
-    values = asarray(values)
+    values = safely(values, dtype_of(a))
     n = math.prod(shape_of(a))
     if shape_of(values) != shape_of(a):
         from rune.primitives.indexing import gather
@@ -124,7 +124,18 @@ def place(arr, mask, vals):
         raise TracedValueError(
             f"place: the value is traced by {mask.level.name}; write np.where(mask, values, x)"
         )
-    return put(arr, np.flatnonzero(mask), vals)
+    return put(arr, np.flatnonzero(mask), safely(vals, dtype_of(arr)))
+
+
+def safely(values: Any, dtype: np.dtype) -> Any:
+    """Values that are stored under the rule "safe", which keeps every number; numbers and lists are converted."""
+    array = isinstance(values, (Value, np.ndarray)) and shape_of(values)
+    values = asarray(values)
+    if array and not np.can_cast(dtype_of(values), dtype, "safe"):
+        raise TypeError(
+            f"Cannot cast array data from {dtype_of(values)!r} to {dtype!r} according to the rule 'safe'"
+        )
+    return values
 
 
 @method("sort", writes=True)
