@@ -27,6 +27,7 @@ __all__ = [
     "is_dynamic",
     "leaf_type",
     "of_list",
+    "parted",
     "raws",
     "refuse",
 ]
@@ -104,6 +105,21 @@ def array_leaves(name: str, x: Any, root: str = "") -> tuple[list, Tree]:
         if unusual(leaf):
             refuse(name, tree.paths(root)[k], leaf)
     return found, tree
+
+
+def parted(name: str, x: Any, root: str = "") -> tuple[list, Tree]:
+    """The leaves of a tree that hold numbers, as raw values, and its structure with the static ones fixed."""
+    found, tree = array_leaves(name, x, root)
+    fixed = tuple((place, leaf) for place, leaf in enumerate(found) if leaf_type(leaf) is None)
+    for place, leaf in fixed:
+        try:
+            hash(leaf)
+        except TypeError:
+            path = tree.paths(root)[place]
+            raise TypeError(
+                f"{name}: {path}: {describe(leaf)} is neither array, number nor hashable"
+            ) from None
+    return raws([x for x in found if leaf_type(x) is not None]), Tree(tree.spec, fixed) if fixed else tree
 
 
 def unusual(x: Any) -> bool:

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from rune.arguments import callable_, finished, of_list, raws, type_or_none
+from rune.arguments import callable_, finished, of_list, parted, raws, type_or_none
 from rune.branches import cond
 from rune.constructs.host import callback
 from rune.constructs.iterate import while_
 from rune.constructs.remat import remat
 from rune.constructs.scan import scan as scan_primitive
+from rune.jvp import Forward
 from rune.level import Value, apply, innermost, staging, tracing
 from rune.primitives import movement
 from rune.primitives.effects import check_
@@ -52,20 +53,21 @@ def map(f, xs):
 
 def looped(name: str, step: Any, init: Any, xs: Any, length: Any, reverse: bool) -> tuple:
     carry, carry_tree = started(name, init)
-    rows, rows_tree = flatten(xs)
-    n = rows_in(name, raws(rows), rows_tree, length)
+    rows, rows_tree = parted(name, xs, "xs")
+    n = rows_in(name, rows, rows_tree, length)
     loop = Step(name, step, carry_tree, rows_tree, [type_of(x) for x in carry])
     if tracing() or n == 0:
-        return recorded(loop, carry, raws(rows), n, reverse)
-    return stepped(loop, carry, raws(rows), n, reverse)
+        return recorded(loop, carry, rows, n, reverse)
+    return stepped(loop, carry, rows, n, reverse)
 
 
 def segmented(step: Any, init: Any, xs: Any, length: Any, reverse: bool, every: Any) -> Any:
     """The loop as a loop over segments, each computed again in the backward pass from its first carry."""
     if type(every) is not int or every < 1:
         raise ValueError(f"{NAME}: checkpoint_every must be an int of at least 1, got {describe(every)}")
-    leaves, tree = flatten(xs)
-    n = rows_in(NAME, raws(leaves), tree, length)
+    leaves, tree = parted(NAME, xs, "xs")
+    n = rows_in(NAME, leaves, tree, length)
+    leaves = [box(x) for x in leaves]
     whole = n - n % every
     inner = remat(lambda carry, rows, k: scan(step, carry, rows, length=k, reverse=reverse))
 
@@ -73,7 +75,8 @@ def segmented(step: Any, init: Any, xs: Any, length: Any, reverse: bool, every: 
         rows = [np.reshape(x[:whole], (n // every, every, *np.shape(x)[1:])) for x in leaves]
         step_over = lambda c, segment: inner(c, segment, every)
         carry, out = scan(step_over, carry, tree.build(rows), length=n // every, reverse=reverse)
-        found, shape = flatten(out)
+        found, shape = parted(NAME, out)
+        found = [box(x) for x in found]
         return carry, shape.build([np.reshape(x, (whole, *np.shape(x)[2:])) for x in found])
 
     tail = lambda carry: inner(carry, tree.build([x[whole:] for x in leaves]), n - whole)
@@ -85,8 +88,8 @@ def segmented(step: Any, init: Any, xs: Any, length: Any, reverse: bool, every: 
     carry, first = one(init)
     carry, second = other(carry)
     a, b = (second, first) if reverse else (first, second)
-    found, shape = flatten(a)
-    return carry, shape.build([np.concatenate(pair) for pair in zip(found, flatten(b)[0], strict=True)])
+    (found, shape), (rest, _) = parted(NAME, a), parted(NAME, b)
+    return carry, shape.build([np.concatenate([box(a), box(b)]) for a, b in zip(found, rest, strict=True)])
 
 
 def watched(
@@ -97,8 +100,7 @@ def watched(
         from tqdm.auto import tqdm
     except ImportError:
         raise ImportError(f"{NAME}: progress needs tqdm: pip install tqdm") from None
-    leaves, tree = flatten(xs)
-    n = rows_in(NAME, raws(leaves), tree, length)
+    n = rows_in(NAME, *parted(NAME, xs, "xs"), length)
     every = max(1, n // 100)
     bars: dict = {}
 
@@ -122,17 +124,10 @@ def watched(
 
 def started(name: str, init: Any) -> tuple[list, Tree]:
     """The carry at the first step: values of their own, a Python number as the NumPy scalar it means."""
-    found, tree = flatten(init)
-    carry = []
-    for x, path in zip(raws(found), tree.paths(), strict=True):
-        t = type_or_none(x)
-        if t is None:
-            where = f"{path}: " if path else ""
-            raise TypeError(
-                f"{name}: {where}{describe(x)} in init is no array: pass it to the step by closure"
-            )
-        carry.append(cast(x, t.dtype) if isinstance(x, Value) else np.array(x, t.dtype)[()])
-    return carry, tree
+    found, tree = parted(name, init)
+    dtypes = [type_of(x).dtype for x in found]
+    own = lambda x, t: cast(x, t) if isinstance(x, Value) else np.array(x, t)[()]
+    return [own(x, t) for x, t in zip(found, dtypes, strict=True)], tree
 
 
 def size(length: Any) -> int:
@@ -151,11 +146,9 @@ def rows_in(name: str, rows: list, tree: Tree, length: Any) -> int:
         raise ValueError(f"{name}: give {'xs or length' if name == NAME else 'xs with rows'}")
     first = "length"
     for x, path in zip(rows, tree.paths("xs"), strict=True):
-        t = type_or_none(x)
-        if t is None or not t.shape:
-            raise ValueError(
-                f"{name}: {path}: {describe(x) if t is None else t} has no rows: xs needs a leading axis{of_list(path)}"
-            )
+        t = type_of(x)
+        if not t.shape:
+            raise ValueError(f"{name}: {path}: {t} has no rows: xs needs a leading axis{of_list(path)}")
         if found is not None and t.shape[0] != found:
             raise ValueError(f"{name}: {path}: {t.shape[0]} rows, {first}: {found}")
         if found is None:
@@ -178,51 +171,47 @@ class Step:
         result = self.f(self.carry.build([box(x) for x in carry]), self.rows.build([box(x) for x in row]))
         if not isinstance(result, tuple) or len(result) != 2:
             raise TypeError(f"{self.name}: the step must return (carry, output), got {describe(result)}")
-        found, tree = flatten(result[0])
-        self.check_structure(tree)
-        carry = [
-            self.checked(x, t, path) for x, t, path in zip(raws(found), self.types, tree.paths(), strict=True)
-        ]
-        found, tree = flatten(result[1])
+        found, tree = parted(self.name, result[0])
+        if tree != self.carry:
+            raise self.changed(found, tree)
+        carry = [self.checked(x, t, path) for x, t, path in zip(found, self.types, tree.paths(), strict=True)]
+        outputs, tree = parted(self.name, result[1], "output")
         if self.outputs is None:
             self.outputs = tree
         elif tree != self.outputs:
             raise ValueError(
-                f"{self.name}: the step's output changed its structure from one step to the next"
+                f"{self.name}: the step's output changed its structure, or a leaf that is no array, from one step "
+                f"to the next"
             )
-        outputs = raws(found)
-        for x, path in zip(outputs, tree.paths("output"), strict=True):
-            if type_or_none(x) is None:
-                raise TypeError(
-                    f"{self.name}: {path}: {describe(x)} is no array: a step's outputs are stacked"
-                )
         return carry, outputs
 
-    def check_structure(self, tree: Tree) -> None:
-        if tree == self.carry:
-            return
-        returned, received = tree.paths(), self.carry.paths()
-        extra = [p for p in returned if p not in received]
-        missing = [p for p in received if p not in returned]
-        if extra and extra[0]:
-            raise ValueError(
-                f"{self.name}: {extra[0]}: in the carry the step returned, not in the carry it received"
-            )
-        if missing and missing[0]:
-            raise ValueError(
-                f"{self.name}: {missing[0]}: in the carry the step received, not in the carry it returned"
-            )
-        raise ValueError(
-            f"{self.name}: the structure of the carry the step returned is not that of the carry it received"
+    def changed(self, found: list, tree: Tree) -> ValueError:
+        """The error of a carry whose structure, or a static leaf in it, is not that of the carry received."""
+        types = [type_of(x) for x in found]
+        returned, received = shown(tree, types), shown(self.carry, self.types)
+        for path in {**returned, **received}:
+            here, there = returned.get(path), received.get(path)
+            if path and there is None:
+                return ValueError(
+                    f"{self.name}: {path}: in the carry the step returned, not in the carry it received"
+                )
+            if path and here is None:
+                return ValueError(
+                    f"{self.name}: {path}: in the carry the step received, not in the carry it returned"
+                )
+            if here and there and here != there and not (type(here) is type(there) is Type):
+                where = f"{path}: " if path else ""
+                return ValueError(
+                    f"{self.name}: {where}{here} in the carry the step returned, {there} in the carry it received"
+                )
+        return ValueError(
+            f"{self.name}: {as_whole(tree, types)} is the carry the step returned, "
+            f"{as_whole(self.carry, self.types)} the carry it received"
         )
 
     def checked(self, x: Any, t: Type, path: str) -> Any:
-        own = type_or_none(x)
+        own = type_of(x)
         where = f"{self.name}: {path}: " if path else f"{self.name}: "
-        if own is None:
-            raise TypeError(
-                f"{where}{describe(x)} in the carry the step returned, {t} in the carry it received"
-            )
         if own.shape != t.shape:
             raise ValueError(
                 f"{where}shape {list(own.shape)} in the carry the step returned, {list(t.shape)} in the carry it received"
@@ -234,14 +223,29 @@ class Step:
         return cast(x, t.dtype)
 
 
+def shown(tree: Tree, types: list[Type]) -> dict[str, Any]:
+    """Every leaf of a tree by its path: the type of one that holds numbers, the text of a static one."""
+    leaves = list(types)
+    for place, leaf in tree.fixed:
+        leaves.insert(place, describe(leaf))
+    return dict(zip(Tree(tree.spec).paths(), leaves, strict=True))
+
+
+def as_whole(tree: Tree, types: list[Type]) -> Any:
+    """What an error calls a tree as a whole."""
+    return types[0] if tree.spec is None and types else describe(tree.build([None] * tree.size))
+
+
 def stepped(loop: Step, carry: list, rows: list, n: int, reverse: bool) -> Any:
     """The loop run by Python, row by row."""
-    outputs: list = [None] * n
+    start, outputs = carry, [None] * n
     for k in reversed(range(n)) if reverse else range(n):
         row = [tables.getitem(x, k) if isinstance(x, Value) else read_only(x, k) for x in rows]
         carry, found = loop([writeable(x) for x in carry], row)
         carry = [owned(x) for x in carry]
         outputs[k] = [owned(x) for x in found]
+    if not any(isinstance(x, Value) for x in [*start, *rows]):
+        carry, outputs = constant(carry), [constant(row) for row in outputs]
     stacks = [stack([o[j] for o in outputs]) for j in range(len(outputs[0]))]
     return finished(carry, loop.carry), finished(stacks, loop.outputs)
 
@@ -262,6 +266,15 @@ def writeable(x: Any) -> Any:
     """A carried array as a value of the running transformation: a step may write what it follows there."""
     level = innermost()
     return level.lift(x) if level is not None and isinstance(x, np.ndarray) else x
+
+
+def constant(xs: list) -> list:
+    """What became a value of the running differentiation only to be writeable, as it was."""
+    level = innermost()
+    if not isinstance(level, Forward):
+        return xs
+    pairs = [level.open(x) for x in xs]
+    return [p if t is None else x for x, (p, t) in zip(xs, pairs, strict=True)]
 
 
 def stack(xs: list) -> Any:

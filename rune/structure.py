@@ -44,25 +44,30 @@ def _unregistered(x: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tree:
-    """A structure without its leaves."""
+    """A structure without its leaves, but for those that are fixed."""
 
     spec: Any  # an optree.PyTreeSpec, or None for a single leaf
+    fixed: tuple[tuple[int, Any], ...] = ()  # static leaves that every tree of it has, by their place
 
     def build(self, leaves: list) -> Any:
+        if self.fixed:
+            leaves = list(leaves)
+            for place, leaf in self.fixed:
+                leaves.insert(place, leaf)
         if self.spec is None:
             (leaf,) = leaves
             return leaf
         return optree.tree_unflatten(self.spec, leaves)
 
     def paths(self, root: str = "") -> list[str]:
-        """The leaves' paths, each behind `root`."""
-        if self.spec is None:
-            return [root]
-        return [join(root, *path) for path in self.spec.paths()]
+        """The paths of the leaves that are not fixed, each behind `root`."""
+        fixed = dict(self.fixed)
+        paths = [()] if self.spec is None else self.spec.paths()
+        return [join(root, *path) for place, path in enumerate(paths) if place not in fixed]
 
     @property
     def size(self) -> int:
-        return 1 if self.spec is None else self.spec.num_leaves
+        return (1 if self.spec is None else self.spec.num_leaves) - len(self.fixed)
 
 
 LEAF = Tree(None)

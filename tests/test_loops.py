@@ -1,5 +1,7 @@
 """Loops, branches and roots under every transformation: eager and compiled agree with what is known."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -218,3 +220,37 @@ def test_a_check_names_its_step(wrap):
     with pytest.raises(ValueError, match="deep"):
         wrap(taken)(-2.0)
     np.testing.assert_array_equal(wrap(rune.vmap(taken))(np.array([5.0, -0.5])), [5.0, -0.5])
+
+
+@dataclasses.dataclass
+class Body:
+    position: np.ndarray
+    steps: int = 0
+    name: str = "body"
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, rune.jit, lambda f: lambda x: rune.vmap(f)(np.stack([x, x]))])
+@pytest.mark.parametrize("every", [None, 2])
+def test_static_leaves_ride_along(wrap, every):
+    def f(x):
+        def step(body, row):
+            assert body.name == "earth" and row["kind"] == "rows"
+            after = dataclasses.replace(body, position=body.position + row["x"], steps=body.steps + 1)
+            return after, {"at": after.position, "unit": "m"}
+
+        rows = {"x": np.arange(5.0), "kind": "rows"}
+        last, out = rune.scan(step, Body(x, 0, "earth"), rows, checkpoint_every=every)
+        assert last.name == "earth" and out["unit"] == "m"
+        stopped = rune.iterate(
+            lambda b: dataclasses.replace(b, position=b.position / 2),
+            last,
+            until=lambda b: b.position.sum() < 1,
+            max_steps=50,
+        )
+        assert stopped.name == "earth"
+        return last.position, last.steps, out["at"], stopped.position
+
+    x = np.array([1.0, 2.0])
+    want = [x + 10, 5, x + np.cumsum(np.arange(5.0))[:, None], (x + 10) / 32]
+    for got, expected in zip(wrap(f)(x), want, strict=True):
+        np.testing.assert_allclose(got, np.broadcast_to(expected, np.shape(got)))

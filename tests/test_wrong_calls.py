@@ -69,10 +69,20 @@ def test_a_carry_that_changes_is_refused(wrap):
         run(lambda c, x: (c + x, None), 0)
     with pytest.raises(TypeError, match=r"^rune\.scan: the step must return \(carry, output\)"):
         run(lambda c, x: c, 0.0)
-    with pytest.raises(TypeError, match=r"^rune\.scan: output\.0: str"):
-        run(lambda c, x: (c, ("text",)), 0.0)
-    with pytest.raises(TypeError, match=r"^rune\.scan: str 'a' in init is no array"):
-        run(lambda c, x: (c, None), "a")
+    with pytest.raises(
+        ValueError, match=r"^rune\.scan: b: str 't' in the carry the step returned, str 's' in the"
+    ):
+        run(lambda c, x: ({**c, "b": "t"}, None), {"a": 0.0, "b": "s"})
+    with pytest.raises(
+        ValueError, match=r"^rune\.scan: b: float64 \[\] in the carry the step returned, str 's' in"
+    ):
+        run(lambda c, x: ({**c, "b": x}, None), {"a": 0.0, "b": "s"})
+    with pytest.raises(
+        ValueError, match=r"^rune\.scan: None is the carry the step returned, float64 \[\] the carry"
+    ):
+        run(lambda c, x: (None, None), 0.0)
+    with pytest.raises(TypeError, match=r"^rune\.scan: output\.0: set is neither array, number nor hashable"):
+        run(lambda c, x: (c, ({1},)), 0.0)
 
 
 def test_objectives_that_are_no_scalar_are_refused():

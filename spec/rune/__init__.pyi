@@ -605,7 +605,8 @@ def scan(
     from last to first, and the output of a row still stands at that row's place.
 
     **The carry keeps its type.** Structure, shapes and dtypes of the carry are the same after every
-    step. A Python number in ``init`` is a value: int64, float64 or complex128.
+    step. A Python number in ``init`` is a value: int64, float64 or complex128. A static leaf (the name
+    in a dataclass) rides along, in the carry, in the rows and in the outputs: it stays what it is.
 
     **Native loops.** Under `jit` the step is traced once, whatever the number of rows, and the loop
     is native; so is the loop of its derivative, which runs backward. A carry of a few numbers lives
@@ -629,7 +630,8 @@ def scan(
         ValueError: where ``xs`` is a scalar, or its leaves differ in length, or ``length`` differs
             from theirs, before any step runs; where the carry changes:
             ``rune.scan: h: shape [3] in the carry the step returned, [2] in the carry it received``.
-        TypeError: where ``step`` is not callable or does not return a pair, or a leaf is no array.
+        TypeError: where ``step`` is not callable or does not return a pair, or a leaf is neither array,
+            number nor hashable.
     """
 
 def map(f: Callable[[Any], _R], xs: Any) -> _R:
