@@ -13,7 +13,10 @@ import itertools
 from rune.program import Literal
 
 from . import branch, check, contract, forms, library, loops, math, nest, scatter, threads
-from . import complex as complex_rows  # noqa: F401  (fills the table of scalar operations)
+from . import complex as complex_rows  # noqa: F401  (these four fill the table of scalar operations)
+from . import integers as integer_rows  # noqa: F401
+from . import logic as logic_rows  # noqa: F401
+from . import reals as real_rows  # noqa: F401
 from .compute import identity
 from .function import SIZE
 from .index import Idx
