@@ -265,7 +265,7 @@ class Traced:
             return None
         f = tables.ufuncs.get(ufunc) or tables.late(ufunc)
         if f is None:
-            raise TypeError(f"{self._read().level.name}: numpy.{ufunc.__name__} has no rule")
+            raise unanswered(self._read().level.name, ufunc)
         targets = () if out is None else out
         if any(t is not None and not isinstance(t, Traced) for t in targets):
             return tables.augmented(self, ufunc, method, targets, inputs, keywords)
@@ -403,6 +403,15 @@ def advised(what: str, general: str) -> str:
     """What to write instead, in general and for the call that the user wrote."""
     known = instead(what)
     return f"{general}; {known}" if known else general
+
+
+def unanswered(level: str, ufunc: np.ufunc) -> TypeError:
+    name = ufunc.__name__
+    if getattr(np, name, None) is ufunc:
+        return TypeError(f"{level}: numpy.{name} has no rule")
+    return TypeError(
+        f"{level}: the ufunc {name} has no rule: call it with rune.callback, and give its derivative with rune.custom_jvp"
+    )
 
 
 def same_index(a: Any, b: Any) -> bool:

@@ -36,7 +36,8 @@ def scalar_rows():
             continue
         count = getattr(row.ufunc, "nin", 1)
         # inside the domain of every row: arccosh needs more than 1, arcsin less
-        base = {"arccosh": y, "zeta": y, "ndtri_exp": -x}.get(row.name, x)
+        whole = np.ones_like(x)
+        base = {"arccosh": y, "zeta": y, "ndtri_exp": -x, "yn": whole, "kn": whole}.get(row.name, x)
         args = (base, y, x)[:count]
         if row.ufunc in (
             np.gcd,

@@ -125,3 +125,53 @@ def test_a_python_number_differentiates_as_the_array_it_stands_for(name):
         got, want = derivative(at), derivative(np.array(at))
         assert type(got) is np.float64
         np.testing.assert_allclose(got, want, rtol=1e-13)
+
+
+SPECIAL = {name: f for name, f in vars(sp).items() if isinstance(f, np.ufunc)}
+OPERANDS = [np.array(v) for v in ([0.3, 0.7], [1.2, 2.3], [0.4, 0.6], [0.5, 0.2], [0.5, 0.2], [0.5, 0.2])]
+
+
+def operands(f):
+    """Numbers for a ufunc of SciPy's, of which some take an integer first."""
+    args = OPERANDS[: f.nin]
+    whole = not any(all(t in "fdFD" for t in loop[: f.nin]) for loop in f.types)
+    return [np.array([1, 3]), *args[1:]] if whole else args
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name, f in SPECIAL.items() if f.nout == 1])
+def test_every_ufunc_of_scipy_with_one_result_is_answered(name):
+    f = SPECIAL[name]
+    args = operands(f)
+    for way in (rune.jit, rune.vmap):
+        np.testing.assert_allclose(way(f)(*args), f(*args), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["expn", "stdtr", "eval_legendre", "hyp2f1"])
+def test_a_function_without_a_derivative_says_so(name):
+    f = SPECIAL[name]
+    *fixed, last = operands(f)
+    with pytest.raises(TypeError, match=rf"scipy\.special\.{name} has no derivative by argument \d: "):
+        rune.grad(lambda v: np.sum(f(*fixed, v)))(last)
+
+
+def test_a_ufunc_of_several_results_says_what_to_call_it_with():
+    with pytest.raises(
+        TypeError, match=r"^rune\.jit: the ufunc sici has no rule: call it with rune\.callback"
+    ):
+        rune.jit(sp.sici)(x)
+
+
+ADDED = {
+    "expi": (sp.expi, lambda v: np.exp(v) / v),
+    "exp1": (sp.exp1, lambda v: -np.exp(-v) / v),
+    "yn": (lambda v: sp.yn(2, v), lambda v: sp.yvp(2, v)),
+    "kn": (lambda v: sp.kn(2, v), lambda v: sp.kvp(2, v)),
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_the_derivatives_of_exponential_integrals_and_of_whole_orders(name):
+    f, slope = ADDED[name]
+    for way in (rune.grad, lambda f: rune.jit(rune.grad(f))):
+        np.testing.assert_allclose(way(lambda v: np.sum(f(v)))(x), slope(x), rtol=1e-13)

@@ -349,6 +349,8 @@ ONE = {  # of one argument: name -> derivative from (x, result)
     "k1": lambda x, o: e.neg(e.add(e.k0(x), e.div(o, x))),
     "k0e": k0e_slope,
     "k1e": lambda x, o: e.neg(e.sub(e.div(o, x), scaled_difference(x, e.sub(o, e.k0e(x)), 1))),
+    "expi": lambda x, o: e.div(e.exp(x), x),
+    "exp1": lambda x, o: e.neg(e.div(e.exp(e.neg(x)), x)),
     "exprel": exprel_slope,
     "entr": lambda x, o: e.neg(e.add(e.log(x), 1.0)),
     "exp10": lambda x, o: e.mul(math.log(10), o),
@@ -390,6 +392,8 @@ TWO = {  # of two: a derivative by each
     "zeta": (no_derivative("zeta", "x"), lambda s, q, o: e.neg(e.mul(s, e.zeta(e.add(s, 1.0), q)))),
     "jv": (no_derivative("jv", "v"), bessel("jv", 1.0, -1.0)),
     "yv": (no_derivative("yv", "v"), bessel("yv", 1.0, -1.0)),
+    "yn": (no_derivative("yn", "n"), bessel("yv", 1.0, -1.0)),
+    "kn": (no_derivative("kn", "n"), bessel("kv", -1.0, -1.0)),
     "iv": (no_derivative("iv", "v"), bessel("iv", 1.0, 1.0)),
     "kv": (no_derivative("kv", "v"), bessel("kv", -1.0, -1.0)),
     "ive": (no_derivative("ive", "v"), bessel("ive", 1.0, 1.0, ive_scale)),
@@ -444,4 +448,20 @@ def load() -> dict:
             found[ufunc] = name
     TABLE["gaussian"] = GAUSSIAN
     found |= {ufunc_of(name): row for name, row in SAME.items() if ufunc_of(name) is not None}
+    for name, ufunc in without_rows(found):
+        refusals = tuple(no_derivative(name, f"argument {k}") for k in range(ufunc.nin))
+        TABLE[name] = Row(name, ufunc, refusals, native=f"host:{name}")
+        found[ufunc] = name
     return found
+
+
+def without_rows(found: dict) -> list[tuple[str, np.ufunc]]:
+    """SciPy's other ufuncs of one result: their values are SciPy's, and they have no derivative here."""
+    import scipy.special
+
+    listed = ((name, ufunc_of(name)) for name in scipy.special.__all__)
+    return [
+        (name, f)
+        for name, f in listed
+        if isinstance(f, np.ufunc) and f.nout == 1 and f not in found and name not in TABLE
+    ]
