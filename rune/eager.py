@@ -108,7 +108,10 @@ class Tape(Recorder):
         if own.type.weak or own.type.dtype.kind != "f" or not (other is None or fits(other, own)):
             return None
         args = (x,) if y is None else (x, y)
-        if row.linear != "all" and not row.linear_in([isinstance(a, Tangent) for a in args]):
+        if row.linear == "all":
+            if y is not None and not (isinstance(x, Tangent) and isinstance(y, Tangent)):
+                return None
+        elif not row.linear_in([isinstance(a, Tangent) for a in args]):
             return None
         if row is MUL:
             return self.times(own, other)

@@ -7,13 +7,14 @@ can be read: an `if` on a comparison differentiates the path taken.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from rune.level import Level, Value, bind
+from rune.level import Level, Value, bind, opened
 from rune.program import Type, type_of
 from rune.snapshot import Snapshots
 
-__all__ = ["Dual", "Forward"]
+__all__ = ["Dual", "Forward", "apart"]
 
 
 class Dual(Value):
@@ -62,3 +63,16 @@ class Forward(Level):
     def concrete(self, value):
         primal = value.primal
         return primal.level.concrete(primal) if isinstance(primal, Value) else primal
+
+
+def apart(name: str, f: Callable[[], list]) -> tuple[list, dict]:
+    """What a function of the user's gives, and adds to totals, run inside of no differentiation.
+
+    A plain array that it writes to belongs to a level of its own then, and not to the innermost of those
+    around, whose values it may not be meant to see.
+    """
+    level = Forward(name)
+    with opened(level):
+        outs = f()
+    only = lambda x: level.open(x)[0]
+    return [only(x) for x in outs], {total: only(x) for total, x in level.additions.items()}

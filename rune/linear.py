@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from rune.level import Level, TracedValueError, Value
-from rune.linearity import Kind, NotLinear, kind_of, of_operation
-from rune.primitives.primitive import Into, Unknown, zeros
+from rune.linearity import Kind, NotLinear, kind_of, not_zero, of_operation, summands
+from rune.primitives.primitive import Into, Primitive, Unknown, zeros
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
 
@@ -49,6 +51,24 @@ class Record:
                 total.add(a, ct)
 
 
+class Zero(Primitive):
+    """() -> zeros: what a record holds in place of a known value that a tangent map writes to."""
+
+    name = "zero"
+
+    def type(self, types, params):
+        return [params["type"]]
+
+    def evaluate(self, args, params):
+        return [zeros(params["type"])]
+
+    def transpose(self, cts, args, params):
+        return []
+
+
+zero_ = Zero()
+
+
 class Recorder(Level):
     def __init__(self, name: str):
         super().__init__(name)
@@ -61,8 +81,12 @@ class Recorder(Level):
         return isinstance(x, Tangent) and x.level is self
 
     def process(self, primitive, args, params):
-        if not primitive.linear_in([self.owns(a) for a in args], params):
+        own = [self.owns(a) for a in args]
+        if not primitive.linear_in(own, params):
             return self.split(primitive, args, params)
+        for at in summands(primitive, own, params):
+            if kind_of(args[at]) is not Kind.ZERO:
+                raise self.refused(not_zero(params.get("op", primitive.name.lower())))
         outs = [Tangent(self, t) for t in primitive.type([type_of(a) for a in args], params)]
         self.records.append(Record(primitive, args, params, outs))
         return outs
@@ -78,9 +102,7 @@ class Recorder(Level):
         try:
             found = of_operation(primitive, kinds, params, 0)
         except NotLinear as what:
-            raise TypeError(
-                f"{self.name}: a custom_jvp tangent map applies {what} to a tangent, which is not linear"
-            ) from None
+            raise self.refused(str(what)) from None
         primals = [zeros(a.type) if m else a for a, m in zip(args, own, strict=True)]
         tangents = [a if m else None for a, m in zip(args, own, strict=True)]
         outs, changes = primitive.jvp(primals, tangents, params)
@@ -89,8 +111,18 @@ class Recorder(Level):
             for x, t, kind in zip(outs, changes, found, strict=True)
         ]
 
+    def refused(self, what: str) -> TypeError:
+        return TypeError(
+            f"{self.name}: a custom_jvp tangent map applies {what} to a tangent, which is not linear"
+        )
+
     def lift(self, x):
-        return x
+        """A zero is a tangent that depends on none; another known value stays what it is."""
+        if isinstance(x, Value) or not type_of(x).inexact or np.any(x):
+            return x
+        zero = Tangent(self, type_of(x).strong())
+        self.records.append(Record(zero_, [], {"type": zero.type}, [zero]))
+        return zero
 
     def concrete(self, value):
         raise TracedValueError(f"the value is a tangent of {self.name}, which is not known")

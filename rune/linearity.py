@@ -13,10 +13,25 @@ from typing import Any
 
 import numpy as np
 
+from rune.batch import Lanes
+from rune.jvp import Dual
 from rune.level import Value
+from rune.primitives.movement import broadcast_
 from rune.program import Literal, Program
+from rune.trace import Staged, constant
 
-__all__ = ["Kind", "NotLinear", "joined", "kind_of", "looped", "of_operation", "of_program", "throughout"]
+__all__ = [
+    "Kind",
+    "NotLinear",
+    "joined",
+    "kind_of",
+    "looped",
+    "not_zero",
+    "of_operation",
+    "of_program",
+    "summands",
+    "throughout",
+]
 
 
 class Kind(enum.Enum):
@@ -32,9 +47,30 @@ class NotLinear(Exception):
     """What a tangent was given to; `str` of it stands between "applies" and "to a tangent"."""
 
 
+def not_zero(name: str) -> str:
+    return f"{name} with a value not known to be zero"
+
+
 def kind_of(x: Any) -> Kind:
-    """The kind of a value that depends on no tangent."""
-    return KNOWN if isinstance(x, Value) or np.any(x) else ZERO
+    """The kind of a value that depends on no tangent; a value that can be read is zero where it is so now."""
+    while isinstance(x, Value):
+        if isinstance(x, Dual):
+            x = x.primal
+        elif isinstance(x, Lanes):
+            x = x.value
+        elif isinstance(x, Staged) and (found := constant_of(x)) is not None:
+            x = found
+        else:
+            return KNOWN
+    return KNOWN if np.any(x if np.ndim(x) == 0 or any(np.asarray(x).strides) else x.flat[0]) else ZERO
+
+
+def constant_of(x: Staged) -> Any:
+    """The value that a variable of a trace repeats, where it is a constant."""
+    e = x.level.made.get(id(x.var))
+    while e is not None and e.primitive is broadcast_:
+        e = x.level.made.get(id(e.inputs[0]))
+    return e.params["value"] if e is not None and e.primitive is constant else None
 
 
 def of_program(program: Program, kinds: list[Kind]) -> list[Kind]:
@@ -49,7 +85,7 @@ def of_program(program: Program, kinds: list[Kind]) -> list[Kind]:
 
 def of_operation(primitive: Any, kinds: list[Kind], params: dict, results: int) -> list[Kind]:
     if LINEAR not in kinds:
-        if not kinds and "value" in params:
+        if primitive is constant:
             return [kind_of(params["value"])]
         zeros = [k is ZERO for k in kinds]
         return [ZERO if any(zeros) and primitive.linear_in(zeros, params) else KNOWN] * results
@@ -59,17 +95,24 @@ def of_operation(primitive: Any, kinds: list[Kind], params: dict, results: int) 
     flags = [k is LINEAR for k in kinds]
     if not primitive.linear_in(flags, params):
         raise NotLinear(name)
-    for at, k in enumerate(kinds):
-        if k is KNOWN and primitive.linear_in([f or j == at for j, f in enumerate(flags)], params):
-            raise NotLinear(f"{name} with a value other than zero")
+    if any(kinds[at] is KNOWN for at in summands(primitive, flags, params)):
+        raise NotLinear(not_zero(name))
     return [LINEAR] * results
+
+
+def summands(primitive: Any, flags: list[bool], params: dict) -> list[int]:
+    """The operands beside the flagged ones that are added to them: the operation is linear in all together."""
+    if hasattr(primitive, "linearity"):
+        return []
+    others = [at for at, flag in enumerate(flags) if not flag]
+    return [at for at in others if primitive.linear_in([f or j == at for j, f in enumerate(flags)], params)]
 
 
 def joined(name: str, *kinds: Kind) -> Kind:
     """The kind of what is one of several values."""
     found = set(kinds) - {ZERO}
     if len(found) > 1:
-        raise NotLinear(f"{name} with a value other than zero")
+        raise NotLinear(not_zero(name))
     return found.pop() if found else ZERO
 
 

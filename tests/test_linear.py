@@ -256,3 +256,145 @@ def test_a_wrong_linear_solve_is_told_both_sides(wrap, solver, message):
     for g in (wrap(rune.grad(f)), lambda a: rune.jvp(wrap(f), (a,), (a,))):
         with pytest.raises(ValueError, match=message):
             g(a3)
+
+
+# Tangent maps that hold loops, branches and calls ------------------------------------------------------
+
+r3 = np.array([0.5, -1.0, 2.0])
+W = np.arange(9.0).reshape(3, 3)
+
+
+def filled(dx):
+    y = np.zeros_like(dx)
+    y[1] = dx[0] * 2
+    y[0] += dx[2]
+    return y
+
+
+def checked(c, k):
+    rune.check(k > -5, "small")
+    return c * k, None
+
+
+join = lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1])
+below3 = lambda c: c[0] >= 3
+# r -> a map that is linear in dx, though not by its form alone
+MAPS = {
+    "scan": lambda r: lambda dx: rune.scan(lambda c, k: (c * k + dx, c * 2), dx, r)[1].sum(0),
+    "scan from zero": lambda r: lambda dx: rune.scan(lambda c, k: (c * k + dx, c), np.zeros(3), r)[0],
+    "scan from zeros_like": lambda r: (
+        lambda dx: rune.scan(lambda c, k: (c * k + dx, c), np.zeros_like(dx), r)[0]
+    ),
+    "scan that counts": lambda r: (
+        lambda dx: rune.scan(lambda c, k: ((c[0] + 1, c[1] * k * c[0]), None), (1, dx), r)[0][1]
+    ),
+    "scan of a known value": lambda r: (
+        lambda dx: rune.scan(
+            lambda c, k: ((np.sin(c[0]) + 1, c[1] * np.exp(c[0]) * k), c[1] * c[0]), (0.3, dx), r
+        )[1].sum(0)
+    ),
+    "scan over the tangent": lambda r: (
+        lambda dx: rune.scan(lambda c, k: (c * 0.5 + k * r, c[0]), np.zeros(3), dx, reverse=True)[0]
+    ),
+    "scan in segments": lambda r: (
+        lambda dx: rune.scan(lambda c, k: (W @ c * k, None), dx, r, checkpoint_every=2)[0]
+    ),
+    "scan in scan": lambda r: (
+        lambda dx: rune.scan(
+            lambda c, k: (rune.scan(lambda d, j: (d * j + c, None), c * k, r)[0], None), dx, r
+        )[0]
+    ),
+    "scan with a check": lambda r: lambda dx: rune.scan(checked, dx, r)[0],
+    "iterate that counts": lambda r: (
+        lambda dx: rune.iterate(lambda c: (c[0] + 1, c[1] * 2 * r), (0, dx), until=below3, max_steps=5)[1]
+    ),
+    "iterate of a known value": lambda r: (
+        lambda dx: rune.iterate(
+            lambda c: (c[0] * 1.5, c[1] * c[0] * r), (1.0, dx), until=below3, max_steps=5
+        )[1]
+    ),
+    "call": lambda r: lambda dx: rune.jit(lambda r, dx: dx * np.sum(r))(r, dx),
+    "call of which a part is known": lambda r: (
+        lambda dx: (lambda pair: pair[0] * pair[1])(rune.jit(lambda dx: (dx * np.sum(r), np.exp(r)))(dx))
+    ),
+    "cond": lambda r: lambda dx: rune.cond(r[0] > 1, lambda d: d * 2, lambda d: d @ W, dx),
+    "cond with a zero": lambda r: lambda dx: rune.cond(r[0] > 0, lambda d: d * r, lambda d: np.zeros(3), dx),
+    "cond of which a part is known": lambda r: (
+        lambda dx: (lambda pair: pair[0] * pair[1])(
+            rune.cond(r[0] > 1, lambda d: (d * 2, r * 2), lambda d: (d @ W, np.sin(r)), dx)
+        )
+    ),
+    "switch": lambda r: lambda dx: rune.switch(r[0].astype(int), [lambda d: d * r, lambda d: d @ W], dx),
+    "map": lambda r: lambda dx: rune.map(lambda k: k * 2 * r[1], dx),
+    "vmap of scan": lambda r: (
+        lambda dx: rune.vmap(lambda a, b: rune.scan(lambda c, k: (c * k + a, None), a, r)[0] * b)(dx, r)
+    ),
+    "remat": lambda r: rune.remat(lambda dx: dx * np.sum(np.sin(r))),
+    "associative scan": lambda r: lambda dx: rune.associative_scan(join, (r, dx))[1],
+    "another rule": lambda r: rune.custom_jvp(lambda dx: (dx * 2, lambda d: d * 2)),
+    "another transpose": lambda r: rune.custom_transpose(lambda dx: np.roll(dx, 1), lambda d: np.roll(d, -1)),
+    "an array filled in place": lambda r: filled,
+}
+
+
+def with_map(m):
+    """y -> y, with a map of its own that depends on r."""
+    return rune.custom_jvp(lambda y, r: (y * 1.0, lambda dy, dr: m(r)(dy)))
+
+
+@pytest.mark.parametrize("m", MAPS.values(), ids=MAPS)
+def test_a_tangent_map_that_is_linear_by_its_equations(m):
+    f, s = with_map(m), np.array([1.0, 2.0, 3.0])
+    matrix = np.stack([m(r3)(v) for v in np.eye(3)], 1)
+    loss = lambda y, r: s @ f(y, r)
+    close(rune.jacfwd(f)(c3, r3), matrix)
+    for g in (rune.jacrev(f), rune.jit(rune.jacrev(f)), rune.jacrev(rune.jit(f))):
+        close(g(c3, r3), matrix)
+    for g in (rune.grad(loss), rune.jit(rune.grad(loss)), rune.grad(rune.jit(loss))):
+        close(g(c3, r3), s @ matrix)
+    close(rune.vmap(rune.grad(loss))(np.stack([c3] * 2), np.stack([r3] * 2)), [s @ matrix] * 2)
+    by_r = rune.jacfwd(lambda r: np.stack([m(r)(v) for v in np.eye(3)]) @ s)(r3)
+    close(rune.jacfwd(rune.grad(loss), 1)(c3, r3), by_r)
+    close(rune.jit(rune.jacrev(rune.grad(loss), 1))(c3, r3), by_r)
+
+
+KNOWN = "with a value not known to be zero"
+NOT_LINEAR = {
+    "add a number": (lambda r: lambda dx: dx + 1, f"add {KNOWN}"),
+    "add a value": (lambda r: lambda dx: dx + r, f"add {KNOWN}"),
+    "where": (lambda r: lambda dx: np.where(r > 0, dx, 1.0), f"select {KNOWN}"),
+    "concatenate": (lambda r: lambda dx: np.concatenate([dx[:1], np.ones(2)]), f"concatenate {KNOWN}"),
+    "scan of exp": (lambda r: lambda dx: rune.scan(lambda c, k: (np.exp(c), c), dx, r)[0], "exp"),
+    "scan in scan": (
+        lambda r: (
+            lambda dx: rune.scan(
+                lambda c, _: (rune.scan(lambda d, k: (d * d * k, None), c, r)[0], None), dx, r
+            )[0]
+        ),
+        "mul",
+    ),
+    "scan from one": (lambda r: lambda dx: rune.scan(lambda c, k: (c * k + dx, c), np.ones(3), r)[0], KNOWN),
+    "cond by the tangent": (
+        lambda r: lambda dx: rune.cond(dx[0] > 0, lambda d: d, lambda d: 2 * d, dx),
+        "gt",
+    ),
+    "iterate by the tangent": (
+        lambda r: lambda dx: rune.iterate(lambda c: c * 2, dx, until=lambda c: np.sum(c) > 3, max_steps=90),
+        "gt",
+    ),
+    "call": (lambda r: rune.jit(lambda dx: dx + 1), f"add {KNOWN}"),
+    "call of a product": (lambda r: rune.jit(lambda dx: dx * dx), "mul"),
+    "a host": (lambda r: lambda dx: rune.callback(lambda d: d * 2, np.zeros(3), dx), "host"),
+}
+
+
+@pytest.mark.parametrize("m, what", NOT_LINEAR.values(), ids=NOT_LINEAR)
+def test_a_tangent_map_that_is_not_linear_is_told_why(wrap, m, what):
+    f = with_map(m)
+    loss = lambda y, r: np.sum(f(y, r))
+    mapped = rune.vmap(rune.grad(loss))
+    for g in (wrap(rune.grad(loss)), rune.grad(wrap(loss)), lambda y, r: wrap(mapped)(y[None], r[None])):
+        with pytest.raises(
+            TypeError, match=rf"^rune\..*: a custom_jvp tangent map applies .*{what} .*tangent"
+        ):
+            g(c3, r3)

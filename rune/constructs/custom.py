@@ -280,19 +280,26 @@ class Kind:
     def differentiated(self, level: Forward, rule: Callable, tree: Tree, leaves: list) -> Any:
         pairs = [level.open(x) for x in leaves]
         run = Applied(self.name, rule, tree, [p for p, _ in pairs])
-        if any(isinstance(x, Value) and x.level.depth >= level.depth for x in run.results):
-            raise captures_moving(self.name)
+        run.results = self.lowered(level, run.results)
         moving = [(p, t) for (p, t), m in zip(pairs, run.moving, strict=True) if m]
         if all(t is None for _, t in moving):
             given = iter([None] * sum(run.changing))
         else:
-            given = iter(self.at_once(run, [zeros(type_of(p)) if t is None else t for p, t in moving]))
+            changes = self.at_once(run, [zeros(type_of(p)) if t is None else t for p, t in moving])
+            given = iter(self.lowered(level, changes))
         return run.tree.build(
             [
                 box(level.dual(x, next(given))) if changes else box(x)
                 for x, changes in zip(run.results, run.changing, strict=True)
             ]
         )
+
+    def lowered(self, level: Forward, xs: list) -> list:
+        """What a rule gives, as values of the levels around: an array it wrote to belongs to `level`."""
+        pairs = [level.open(x) for x in xs]
+        if any(t is not None or (isinstance(p, Value) and p.level.depth >= level.depth) for p, t in pairs):
+            raise captures_moving(self.name)
+        return [p for p, _ in pairs]
 
     def staged(self, rule: Callable, tree: Tree, leaves: list) -> Any:
         """The rule traced: (results, residuals) as one program, its map or pullback as another."""

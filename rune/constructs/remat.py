@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from rune.arguments import array_leaves, callable_, raws, type_or_none
+from rune.arguments import array_leaves, callable_, parted, raws, type_or_none
 from rune.batch import Batch, Lanes
 from rune.constructs.call import call
 from rune.constructs.custom import highest
-from rune.jvp import Forward
+from rune.jvp import Forward, apart
 from rune.level import TracedValueError, Value, apply, bind, opened, tracing
 from rune.linear import Recorder, transpose
 from rune.primitives.primitive import Primitive, Unknown, zeros
@@ -104,8 +104,8 @@ def remat(f):
             given = iter(values)
             inside = [box(next(given)) if d else x for x, d in zip(leaves, dynamic, strict=True)]
             args, keywords = tree.build(inside)
-            result, shape["out"] = array_leaves(NAME, f(*args, **keywords))
-            return raws(result)
+            result, shape["out"] = parted(NAME, f(*args, **keywords))
+            return result
 
         level = highest(leaves)
         if tracing():
@@ -126,11 +126,9 @@ def remat(f):
 
 def with_additions(run: Any, values: list, totals: list) -> list:
     """What the function returns, and what it adds to totals, all as results."""
-    inside = Forward(NAME)
-    with opened(inside):
-        outs = run(values)
-    totals[:] = inside.additions
-    return [inside.open(x)[0] for x in [*outs, *inside.additions.values()]]
+    outs, additions = apart(NAME, lambda: run(values))
+    totals[:] = additions
+    return [*outs, *additions.values()]
 
 
 def differentiated(level: Forward, run: Any, values: list, totals: list) -> list:

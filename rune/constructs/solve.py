@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from rune import derive
-from rune.jvp import Forward
-from rune.level import TracedValueError, Value, bind, opened, tracing
+from rune.jvp import apart
+from rune.level import TracedValueError, Value, bind, tracing
 from rune.primitives import linalg, movement
 from rune.primitives.map import cast
 from rune.primitives.primitive import Primitive, Unknown, zeros
@@ -206,16 +206,14 @@ class AtOnce(Function):
     """A function of the user's, which may read the values it is given."""
 
     def solve(self, matvec: Program, n: int, args: list) -> list:
-        inside = Forward(NAME)  # where what the function builds belongs, whatever level is running
-        with opened(inside):
-            try:
-                found = [inside.open(x)[0] for x in self.f(matvec, args[n:], args[:n])]
-            except TracedValueError as error:
-                error.add_note(f"{NAME}: linear_solve also runs in the backward pass: capture rune.detach(x)")
-                raise
+        try:
+            found, additions = apart(NAME, lambda: self.f(matvec, args[n:], args[:n]))
+        except TracedValueError as error:
+            error.add_note(f"{NAME}: linear_solve also runs in the backward pass: capture rune.detach(x)")
+            raise
         if any(isinstance(x, Value) for x in found):
             raise captures_moving()
-        if inside.additions:
+        if additions:
             raise not_counted(NAME)
         return found
 
