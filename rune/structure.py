@@ -112,6 +112,8 @@ def describe(x: Any) -> str:
     """How an error names a leaf: dtype and shape, or the type."""
     if x is None:
         return "None"
+    if isinstance(x, type):  # NumPy's have descriptors for a dtype and a shape
+        return f"type {x.__name__}"
     dtype, shape = getattr(x, "dtype", None), getattr(x, "shape", None)
     if dtype is not None and shape is not None:
         return f"{dtype} [{', '.join(map(str, shape))}]"

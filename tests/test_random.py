@@ -291,6 +291,7 @@ DISCRETE = {
     "poisson, few": (lambda k, n: random.poisson(k, n, 3.0), stats.poisson(3)),
     "poisson, fewest of the many": (lambda k, n: random.poisson(k, n, 10.0), stats.poisson(10)),
     "poisson, many": (lambda k, n: random.poisson(k, n, 300.0), stats.poisson(300)),
+    "poisson, a million": (lambda k, n: random.poisson(k, n, 1e6), stats.poisson(1e6)),
 }
 
 
@@ -317,7 +318,25 @@ def test_orders_are_equally_likely():
     assert abs(np.mean((pairs[:, 0] == 0) & (pairs[:, 1] == 1)) - 0.3) < 0.03
 
 
+@pytest.mark.parametrize("mean", [1e10, 1e14, 1e16, 1e18])
+def test_counts_of_a_large_mean_are_nearly_normal(mean):
+    x = random.poisson(KEY, (50_000,), mean)
+    assert stats.kstest((x - np.int64(mean)) / np.sqrt(mean), "norm").pvalue > 1e-4
+
+
+def test_draws_with_no_place_are_empty():
+    assert random.categorical(KEY, None, np.zeros((0, 3))).shape == (0,)
+    assert random.choice(KEY, (0,), 0).shape == random.permutation(KEY, 0).shape == (0,)
+    assert random.permutation(KEY, np.zeros((0, 3))).shape == (0, 3)
+    assert random.dirichlet(KEY, (0,), np.ones(3)).shape == (0, 3)
+    assert random.split(KEY, 0).shape == (0, 2)
+
+
 def test_bounds_hold():
+    x = random.uniform(KEY, (1000,), -60000.0, 60000.0, np.float16)  # the width is beyond float16
+    assert x.min() < -50000 and x.max() > 50000
+    wide = rune.vmap(lambda high: random.uniform(KEY, (3,), -1e308, high))(np.array([1.0, 1e308]))
+    assert np.all(wide[0] < 1.0) and np.all(np.isnan(wide[1]))
     x = random.uniform(KEY, (100_000,), 1.0, np.nextafter(1.0, 2.0))
     assert np.all(x == 1.0)
     x = random.uniform(KEY, (100_000,), -1.0, 3.0, np.float16)
@@ -424,7 +443,27 @@ WRONG = {
     "fold_in of a float": (lambda: random.fold_in(KEY, 0.5), TypeError, "fold_in: k must be an integer"),
     "fold_in below 0": (lambda: random.fold_in(KEY, -1), ValueError, "fold_in: k is -1"),
     "fold_in of several": (lambda: random.fold_in(KEY, np.arange(2)), ValueError, "fold_in: k is one number"),
-    "fewer than no keys": (lambda: random.split(KEY, -1), ValueError, "split: -1 keys"),
+    "fewer than no keys": (lambda: random.split(KEY, -1), ValueError, "split: n: -1, where it must be at least 0"),
+    "a real number of keys": (lambda: random.split(KEY, 2.0), TypeError, "split: n: an int is needed, got float 2.0"),
+    "more than one key draws": (lambda: random.normal(KEY, (2**33,)), ValueError, "normal: shape: 8589934592 numbers"),
+    "a dtype for a shape": (lambda: random.normal(KEY, np.float32), TypeError, "normal: shape: an int or a tuple of ints is needed, got type float32"),
+    "no dtype": (lambda: random.uniform(KEY, (), dtype="single!"), TypeError, "uniform: dtype: str 'single!' is no dtype"),
+    "a masked bound": (lambda: random.uniform(KEY, (2,), np.ma.array([0.0, 1.0], mask=[0, 1]), 2.0), TypeError, "uniform: low: masked arrays"),
+    "a masked array of things": (lambda: random.permutation(KEY, np.ma.array([0.0, 1.0], mask=[0, 1])), TypeError, "permutation: x: masked arrays"),
+    "no width": (lambda: random.uniform(KEY, (), 0.0, np.inf), ValueError, "uniform: high: the width from low to high is beyond float64"),
+    "too wide": (lambda: random.uniform(KEY, (), -1e308, 1e308), ValueError, "uniform: high: the width"),
+    "a probability that is none": (lambda: random.bernoulli(KEY, (), np.nan), ValueError, "bernoulli: p: nan, where it must be between 0 and 1"),
+    "a mean that is none": (lambda: random.poisson(KEY, (), np.nan), ValueError, "poisson: lam: nan"),
+    "a logit that is none": (lambda: random.categorical(KEY, (), [0.0, np.nan]), ValueError, "categorical: logits: a greatest one is needed"),
+    "no logit above the least": (lambda: random.categorical(KEY, (), [-np.inf, -np.inf]), ValueError, "categorical: logits: a greatest one is needed"),
+    "no such axis of logits": (lambda: random.categorical(KEY, (), np.zeros(3), axis=2), ValueError, "categorical: logits: axis 2 is out of bounds"),
+    "a weight that is none": (lambda: random.choice(KEY, (), 2, p=[np.nan, 1.0]), ValueError, "choice: p: nan"),
+    "no weight": (lambda: random.choice(KEY, (), 2, p=[0.0, 0.0]), ValueError, "choice: p: 1 of the weights must be above 0"),
+    "too few weights": (lambda: random.choice(KEY, (2,), 2, replace=False, p=[0.0, 1.0]), ValueError, "choice: p: 2 of the weights must be above 0"),
+    "no such axis of things": (lambda: random.choice(KEY, (2,), np.ones(3), axis=1), ValueError, "choice: a: axis 1 is out of bounds"),
+    "a word to choose from": (lambda: random.choice(KEY, (2,), "abc"), TypeError, "choice: a: an int or an array is needed, got str 'abc'"),
+    "a boolean bound": (lambda: random.integers(KEY, (), False, 5), TypeError, "integers: low: an integer is needed, got bool False"),
+    "an axis of another kind": (lambda: random.permutation(KEY, np.ones(3), axis="rows"), TypeError, "permutation: axis: an int is needed"),
     "a parameter for a shape": (lambda: random.categorical(KEY, np.zeros(3), ()), TypeError, "categorical: shape: an int or a tuple of ints is needed, got float64 [3]"),
     "a real length": (lambda: random.normal(KEY, (2, 0.5)), TypeError, "normal: shape: an int or a tuple"),
     "a wide parameter": (lambda: random.gamma(KEY, (2,), np.ones(3)), ValueError, "gamma: a: shape [3] does not broadcast to the draw's shape [2]"),
@@ -460,6 +499,48 @@ def test_wrong_calls(name):
     assert type(caught.value) is kind or kind is ValueError
     text = str(caught.value)
     assert message in text and (not message or text.startswith("rune.random."))
+
+
+TRACED = {
+    "bounds that cross": (lambda high: random.integers(KEY, (2,), 0, high), np.int64(3), np.int64(0), "integers: low: not below high"),
+    "a bound beyond the dtype": (lambda high: random.integers(KEY, (2,), 0, high, np.uint8), np.int64(256), np.int64(257), "integers: high: out of the range from 1 to 256, for uint8"),
+    "an unsigned bound": (lambda high: random.integers(KEY, (2,), 0, high), np.uint64(5), np.uint64(2**63 + 5), "integers: high: out of the range"),
+    "a probability": (lambda p: random.bernoulli(KEY, (2,), p), 0.5, np.nan, "bernoulli: p: NaN"),
+    "logits": (lambda logits: random.categorical(KEY, (2,), logits), np.zeros(2), np.array([0.0, np.nan]), "categorical: logits: a greatest one is needed"),
+    "weights": (lambda p: random.choice(KEY, (2,), 2, p=p), np.ones(2), np.array([2.0, -1.0]), "choice: p: 1 of the weights"),
+    "weights of different things": (lambda p: random.choice(KEY, (2,), 2, False, p), np.ones(2), np.array([2.0, 0.0]), "choice: p: 2 of the weights"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRACED)
+@pytest.mark.filterwarnings("ignore:rune.random")
+def test_traced_parameters_that_give_no_draw(name):
+    draw, good, bad, message = TRACED[name]
+    np.testing.assert_array_equal(rune.jit(draw)(good), draw(good))
+    with pytest.raises(ValueError, match="^rune.random." + message):
+        rune.jit(draw)(bad)
+    for wrap in (lambda f: f, rune.jit):
+        with pytest.raises(ValueError, match="^rune.random." + message + r".* \(in lane 1\)$"):
+            wrap(rune.vmap(draw))(np.stack([good, bad, good]))
+
+
+@pytest.mark.parametrize("dtype", "bhilBHIL")
+def test_integers_of_every_dtype_reach_their_bounds(dtype):
+    limits = np.iinfo(dtype)
+    least, most, n = int(limits.min), int(limits.max), 20_000
+    draw = lambda key, low, high: random.integers(key, (n,), low, high, dtype)
+    x = draw(KEY, least, most + 1)
+    assert x.dtype == dtype
+    np.testing.assert_array_equal(rune.jit(lambda key: draw(key, least, most + 1))(KEY), x)
+    share = (x.astype(float) - least) / (float(most) - least)
+    assert stats.kstest(share, "uniform").pvalue > 1e-4 or np.dtype(dtype).itemsize == 1
+    assert set(draw(KEY, most - 1, most + 1)) == {most - 1, most} and set(draw(KEY, most, most + 1)) == {most}
+    assert set(draw(KEY, least, least + 2)) == {least, least + 1}
+    x = draw(KEY, least, most)
+    assert x.max() < most
+    np.testing.assert_array_equal(rune.jit(draw)(KEY, x.dtype.type(least), x.dtype.type(most)), x)
+    x = random.integers(KEY, (100, 2), [least, most], [np.int8(1), most + 1], dtype)
+    assert np.all(x[:, 0] < 1) and np.all(x[:, 1] == most)
 
 
 def test_a_constant_key_is_reported_once_per_line():

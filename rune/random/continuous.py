@@ -10,26 +10,41 @@ from typing import Any
 
 import numpy as np
 
-from rune.random.arguments import at_least, floating, in_order, ordered, parameters, real, result, shaped
+from rune.random.arguments import (
+    at_least,
+    drawable,
+    floating,
+    in_order,
+    ordered,
+    parameters,
+    real,
+    result,
+    shaped,
+)  # fmt: skip
 from rune.random.exact import log, times
 from rune.random.gaussian import normal_of, probability, quantile
 from rune.random.keys import drawn, drawn_by, half, unit
+from rune.value import Traced
 
 __all__ = ["exponential", "laplace", "multivariate_normal", "normal", "truncated_normal", "uniform"]
 
 
 def uniform(key, shape=(), low=0.0, high=1.0, dtype=np.float64):
     key = drawn_by("uniform", key)
-    dtype, _ = floating("uniform", dtype)
+    dtype, inner = floating("uniform", dtype)
     standard = type(low) in (int, float) and type(high) in (int, float) and (low, high) == (0, 1)
-    shape, (low, high) = parameters("uniform", shape, dtype, low=low, high=high)
+    shape, (low, high) = parameters("uniform", shape, inner, low=low, high=high)
     u = drawn(key, shape, unit(dtype))
     if standard:
         return result(u, dtype)
     ordered("uniform", low, high)
-    x = low + times(u, high - low)
-    # Rounding may reach `high`, which does not belong to the interval; `low` does.
-    return result(np.where(x >= high, low, x), dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = high - low
+        if not isinstance(width, Traced) and np.any(np.isinf(width)):
+            raise ValueError(f"rune.random.uniform: high: the width from low to high is beyond {inner}")
+        low, high, x = (v.astype(dtype) for v in (low, high, low + times(u.astype(inner), width)))
+        # Rounding may reach `high`, which does not belong to the interval; `low` does.
+        return result(np.where(x >= high, np.where(width < np.inf, low, np.nan), x), dtype)
 
 
 def normal(key, shape=(), dtype=np.float64):
@@ -98,6 +113,7 @@ def multivariate_normal(key, shape, mean, cov, dtype=np.float64):
     if mean.shape[-1:] != (n,):
         raise ValueError(f"rune.random.{name}: mean: shape {list(np.shape(mean))}, cov: {list(cov.shape)}")
     shape = shaped(name, shape, {"mean": mean.shape[:-1], "cov": cov.shape[:-2]})
+    drawable(name, (*shape, n))
     z = standard_normal(key, (*shape, n), inner)
     factor = np.linalg.cholesky(cov)
     spread = z @ factor.T if cov.ndim == 2 else (factor @ z[..., None])[..., 0]

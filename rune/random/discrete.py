@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-import operator
+import math
 from typing import Any
 
 import numpy as np
 
+from rune.arguments import refuse
 from rune.primitives import effects
 from rune.primitives.indexing import gather
-from rune.random.arguments import at_least, in_order, parameters, real, result, shaped
+from rune.random.arguments import (
+    at_least,
+    axis_of,
+    count,
+    drawable,
+    dtype_of,
+    holds,
+    in_order,
+    parameters,
+    real,
+    result,
+    shaped,
+)  # fmt: skip
+from rune.random.continuous import standard_exponential
 from rune.random.exact import exp, log, polynomial, times
 from rune.random.keys import WORD, counters, drawn, drawn_by, half, threefry, unit
 from rune.random.rejection import first_accepted
@@ -23,15 +37,10 @@ FLOAT = np.dtype(np.float64)
 
 def integers(key, shape, low, high, dtype=np.int64):
     key = drawn_by("integers", key)
-    dtype = np.dtype(dtype)
+    dtype = dtype_of("integers", dtype)
     if dtype.kind not in "iu":
         raise TypeError(f"rune.random.integers: dtype {dtype}: an integer dtype is drawn")
-    low, small = bound("low", low, dtype)
-    high, large = bound("high", high, dtype)
-    if small is not None and large is not None and np.any(small >= large):
-        raise ValueError(
-            f"rune.random.integers: low: {np.max(small)}, which is not below high: {np.min(large)}"
-        )
+    low, high = bounds(low, high, dtype)
     shape = shaped("integers", shape, {"low": np.shape(low), "high": np.shape(high)})
     with np.errstate(over="ignore"):
         width = high - low  # 0 stands for 2**64
@@ -49,21 +58,39 @@ def integers(key, shape, low, high, dtype=np.int64):
         return result((low + part).astype(dtype), dtype)
 
 
-def bound(path: str, x: Any, dtype: np.dtype) -> tuple[Any, Any]:
-    """A bound modulo 2**64 as uint64, and as it is where it is plain."""
-    if isinstance(x, Traced):
-        if x.dtype.kind not in "iu":
-            raise TypeError(f"rune.random.integers: {path}: an integer is needed, got {describe(x)}")
-        return x.astype(np.uint64), None
-    plain = np.asarray(x, object if type(x) is int else None)
-    if type(x) is not int and plain.dtype.kind not in "iu":
-        raise TypeError(f"rune.random.integers: {path}: an integer is needed, got {describe(x)}")
-    limits = np.iinfo(dtype)
-    if np.any(plain < limits.min) or np.any(plain > limits.max + (path == "high")):
-        raise ValueError(f"rune.random.integers: {path}: {describe(x)} is out of the range of {dtype}")
-    if type(x) is int:
-        return np.uint64(x & (1 << 64) - 1), plain
-    return plain.astype(np.uint64)[()], plain
+def bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
+    """Both bounds modulo 2**64, as uint64."""
+    problem = "low: not below high"
+    if not isinstance(low, Traced) and not isinstance(high, Traced):
+        listed = (f(np.asarray(x, object)) for f, x in ((np.max, low), (np.min, high)))
+        problem = "low: {}, which is not below high: {}".format(*listed)
+    low, high = bound("low", low, dtype), bound("high", high, dtype)
+    with np.errstate(over="ignore"):
+        # Words in the order of the numbers; a plain 2**64 is 0 like no other, as `high` is above the least.
+        first, end = (x + np.uint64(1 << 63 if dtype.kind == "i" else 0) for x in (low, high))
+    some = first < end
+    holds("integers", np.all(some if isinstance(high, Traced) else some | (end == 0)), problem)
+    return low, high
+
+
+def bound(path: str, x: Any, dtype: np.dtype) -> Any:
+    given = x
+    if not isinstance(x, (Traced, np.ndarray, np.generic)):
+        x = np.asarray(x, object)  # of Python's integers: NumPy makes a list of large ones real
+        whole = all(isinstance(v, (int, np.integer)) and type(v) is not bool for v in x.flat)
+        x = np.asarray(np.frompyfunc(int, 1, 1)(x), object) if whole else x
+    else:
+        whole = x.dtype.kind in "iu"
+    if not whole:
+        raise TypeError(f"rune.random.integers: {path}: an integer is needed, got {describe(given)}")
+    limits, last = np.iinfo(dtype), path == "high"
+    least, most = limits.min + last, limits.max + last
+    own = None if x.dtype == object else np.iinfo(x.dtype)
+    inside = [x >= least] if own is None or own.min < least else []
+    inside += [x <= most] if own is None or own.max > most else []
+    for ok in inside:
+        holds("integers", np.all(ok), f"{path}: out of the range from {least} to {most}, for {dtype}")
+    return (np.asarray(x & (1 << 64) - 1) if x.dtype == object else x).astype(np.uint64)[()]
 
 
 def scaled(words: tuple, width: Any) -> tuple[Any, Any]:
@@ -78,7 +105,8 @@ def scaled(words: tuple, width: Any) -> tuple[Any, Any]:
 def bernoulli(key, shape=(), p=0.5):
     key = drawn_by("bernoulli", key)
     shape, (p,) = parameters("bernoulli", shape, FLOAT, p=p)
-    at_least("bernoulli", "p", p, 0.0, 1.0)
+    at_least("bernoulli", "p", p, 0.0, 1.0, nan=False)
+    holds("bernoulli", np.all(p == p), "p: NaN, where it must be between 0 and 1")
     return drawn(key, shape, unit(FLOAT)) < p
 
 
@@ -88,13 +116,20 @@ def categorical(key, shape, logits, axis=-1):
     logits = real("categorical", "logits", logits, FLOAT)
     if not np.ndim(logits):
         raise ValueError("rune.random.categorical: logits: a vector is needed, got one number")
-    if not logits.size:
-        raise ValueError(f"rune.random.categorical: logits: no category in shape {list(logits.shape)}")
-    logits = np.moveaxis(logits, axis, -1)
+    logits = np.moveaxis(logits, axis_of("categorical", "logits", axis, logits.ndim), -1)
+    if not logits.shape[-1]:
+        raise ValueError("rune.random.categorical: logits: no category")
     shape = shaped("categorical", shape, {"logits": logits.shape[:-1]})
     with np.errstate(invalid="ignore"):
-        weights = exp(logits - np.max(logits, axis=-1, keepdims=True))
-    return category(key, shape, np.cumsum(weights, axis=-1))
+        sums = np.cumsum(exp(logits - np.max(logits, axis=-1, keepdims=True)), axis=-1)
+    holds("categorical", proper(sums), "logits: a greatest one is needed that is finite, and no NaN")
+    return category(key, shape, sums)
+
+
+def proper(sums: Any) -> Any:
+    """Whether running sums of weights have totals that a share can be taken of."""
+    total = sums[..., -1]
+    return np.all((total > 0.0) & (total < np.inf))
 
 
 COMPARED = 64  # categories up to which compiled code compares with each sum; more are bisected
@@ -112,21 +147,19 @@ def category(key: Any, shape: tuple[int, ...], sums: Any) -> Any:
 def permutation(key, x, axis=0):
     key = drawn_by("permutation", key)
     if isinstance(x, (int, np.integer)) or np.ndim(x) == 0:
-        return order(key, count("permutation", x))
-    x = x if isinstance(x, Traced) else np.asarray(x)
-    if not -x.ndim <= axis < x.ndim:
-        raise np.exceptions.AxisError(axis, x.ndim, "rune.random.permutation: x")
+        n = count("permutation", "x", x, "an int or an array")
+        drawable("permutation", (n,))
+        return order(key, n)
+    x = array("permutation", "x", x)
+    axis = axis_of("permutation", "x", axis, x.ndim)
     return taken(x, order(key, x.shape[axis]), axis)
 
 
-def count(name: str, n: Any) -> int:
-    """A number of things: an int that shapes depend on."""
-    if isinstance(n, Traced) or type(n) in (float, bool):
-        raise TypeError(f"rune.random.{name}: an int or an array is needed, got {describe(n)}")
-    n = operator.index(n)
-    if n < 0:
-        raise ValueError(f"rune.random.{name}: {n} things")
-    return n
+def array(name: str, path: str, x: Any) -> Any:
+    """An array whose rows are chosen; of whatever things, strings too."""
+    if isinstance(x, (np.ma.MaskedArray, np.matrix)):
+        refuse(f"rune.random.{name}", path, x)
+    return x if isinstance(x, Traced) else np.asarray(x)
 
 
 def order(key: Any, n: int) -> Any:
@@ -148,11 +181,12 @@ def choice(key, shape, a, replace=True, p=None, axis=0):
     shape = shaped("choice", shape, {})
     things = None if isinstance(a, (int, np.integer)) or np.ndim(a) == 0 else a
     if things is None:
-        n = count("choice", a)
+        n = count("choice", "a", a, "an int or an array")
     else:
-        things = things if isinstance(things, Traced) else np.asarray(things)
+        things = array("choice", "a", things)
+        axis = axis_of("choice", "a", axis, things.ndim)
         n = things.shape[axis]
-    size = int(np.prod(shape))
+    size = math.prod(shape)
     if n == 0 and size:
         raise ValueError("rune.random.choice: a: nothing to choose from")
     if not replace and size > n:
@@ -161,17 +195,22 @@ def choice(key, shape, a, replace=True, p=None, axis=0):
         p = real("choice", "p", p, FLOAT)
         if np.shape(p) != (n,):
             raise ValueError(f"rune.random.choice: p: shape {list(np.shape(p))}, where there are {n} things")
-        at_least("choice", "p", p)
+        at_least("choice", "p", p, nan=False)
+        enough = 1 if replace else size
+        fine = np.all((p >= 0.0) & (p < np.inf)) & (np.sum(p > 0.0) >= min(enough, n))
+        holds("choice", fine, f"p: {enough} of the weights must be above 0, and all finite and none below")
     if replace:
         index = integers_below(key, shape, n) if p is None else category(key, shape, np.cumsum(p))
     elif p is None:
+        drawable("choice", (n,))
         index = order(key, n)[:size].reshape(shape)
     else:
         # The smallest of exponential times with rates p (Efraimidis and Spirakis, 2006).
-        waits = drawn(key, (n,), lambda x, y: -log(2.0 * half(FLOAT)(x, y)[1]))
+        waits = standard_exponential(key, (n,), FLOAT)
         with np.errstate(divide="ignore"):
             waits = waits / p
         index = np.argsort(waits, kind="stable")[:size].reshape(shape)
+    index = index if things is not None or not isinstance(index, np.ndarray) else index[()]
     return index if things is None else taken(things, index, axis)
 
 
@@ -192,7 +231,7 @@ MOST = 2.0**62
 def poisson(key, shape, lam):
     key = drawn_by("poisson", key)
     shape, (lam,) = parameters("poisson", shape, FLOAT, lam=lam)
-    at_least("poisson", "lam", lam, 0.0, MOST)
+    at_least("poisson", "lam", lam, 0.0, MOST, nan=False)
     if isinstance(lam, Traced):
         lam = box(effects.detach(raw(lam)))
     lam = np.broadcast_to(lam, shape)
@@ -232,19 +271,41 @@ def hats(words: tuple, lam: Any) -> tuple[Any, Any]:
     inner = (s >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2.0))
     outer = (k < 0.0) | ((s < 0.013) & (v > s))
     level = log(v * inverse_alpha / (a / (s * s) + b))
-    below = level <= times(k, log(lam)) - lam - log_factorial(np.where(k < 0.0, 0.0, k))
-    return k, inner | (~outer & below)
+    return k, inner | (~outer & (level <= log_probability(np.where(k < 0.0, 0.0, k), lam)))
+
+
+def log_probability(k: Any, lam: Any) -> Any:
+    """log(lam**k exp(-lam) / k!), of k near a large lam by what its terms leave when they cancel.
+
+    C. Loader, "Fast and accurate computation of binomial probabilities" (2000): with v = (k - lam) /
+    (k + lam), log(k / lam) = 2 artanh(v), so k log(k / lam) - (k - lam) is a series in v.
+    """
+    v = (k - lam) / (k + lam)
+    near = (k >= 9.0) & (np.abs(v) < 0.1)
+    some = np.where(near, k, 9.0)
+    square = times(v, v)
+    deviance = times(k - lam, v) + times(2.0 * k * v, times(square, polynomial(ARTANH, square)))
+    by_deviance = -deviance - (0.5 * log(some * TWO_PI) + stirling(some))
+    return np.where(near, by_deviance, times(k, log(lam)) - lam - log_factorial(k))
+
+
+ARTANH = tuple(1 / n for n in range(3, 19, 2))  # artanh(v) = v + v**3 (1/3 + v**2/5 + ...)
+TWO_PI = 6.283185307179586
 
 
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 
 
-def log_factorial(k: Any) -> Any:
-    """log k! by Stirling's series at k + 9, where six terms are exact to 1e-15."""
-    z = k + 9.0
+def stirling(z: Any) -> Any:
+    """What Stirling's formula for the logarithm of the gamma function leaves; exact to 1e-15 from 9 on."""
     inverse = 1.0 / z
-    series = times(inverse, polynomial(STIRLING, inverse * inverse))
+    return times(inverse, polynomial(STIRLING, times(inverse, inverse)))
+
+
+def log_factorial(k: Any) -> Any:
+    """log k! by Stirling's formula at k + 9."""
+    z = k + 9.0
     product = k + 1.0
     for j in range(2, 9):
         product = product * (k + j)
-    return times(z - 0.5, log(z)) - z + (0.9189385332046727 + series) - log(product)
+    return times(z - 0.5, log(z)) - z + (0.9189385332046727 + stirling(z)) - log(product)

@@ -26,7 +26,7 @@ from rune.primitives import effects, movement
 from rune.primitives.primitive import Primitive
 from rune.primitives.scalar import e
 from rune.program import type_of
-from rune.random.arguments import at_least, floating, in_order, parameters, real, result, shaped
+from rune.random.arguments import at_least, drawable, floating, in_order, parameters, real, result, shaped
 from rune.random.exact import exp, log, times
 from rune.random.gaussian import normal_of
 from rune.random.keys import children, drawn, drawn_by, half
@@ -192,6 +192,7 @@ def dirichlet(key, shape, alpha, dtype=np.float64):
         raise ValueError("rune.random.dirichlet: alpha: a vector is needed, got one number")
     at_least("dirichlet", "alpha", alpha)
     shape = shaped("dirichlet", shape, {"alpha": alpha.shape[:-1]})
+    drawable("dirichlet", (*shape, alpha.shape[-1]))
     logs = log_gamma(key, spread(alpha, (*shape, alpha.shape[-1])))
     with np.errstate(invalid="ignore"):
         terms = exp(logs - np.max(logs, axis=-1, keepdims=True, initial=-np.inf))

@@ -13,7 +13,6 @@ a number that its parent drew.
 from __future__ import annotations
 
 import math
-import operator
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 
 from rune.batch import Lanes
 from rune.level import Value, tracing
+from rune.random.arguments import count, drawable
 from rune.structure import describe
 from rune.value import Traced, raw
 
@@ -69,9 +69,8 @@ def key(seed):
 
 def split(key, n=2):
     words = checked("split", key)
-    n = operator.index(n)
-    if n < 0:
-        raise ValueError(f"rune.random.split: {n} keys")
+    n = count("split", "n", n)
+    drawable("split", (n,))
     return children(words, n)
 
 
@@ -137,10 +136,7 @@ def constant(x: Any) -> bool:
 
 def counters(shape: tuple[int, ...]) -> np.ndarray:
     """The index of every element of a draw, in C order."""
-    size = math.prod(shape)
-    if size > WORD + 1:
-        raise ValueError(f"rune.random: a draw of {size} numbers: draw at most 2**32 with one key")
-    return np.arange(size, dtype=np.uint32).reshape(shape)
+    return np.arange(math.prod(shape), dtype=np.uint32).reshape(shape)
 
 
 def drawn(key: Any, shape: tuple[int, ...], f: Callable[[Any, Any], Any], stream: int = 0) -> Any:

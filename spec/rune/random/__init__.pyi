@@ -23,10 +23,10 @@ stands for the shape that the parameters broadcast to. A draw with shape ``()`` 
 **Element by element.** An element of a draw depends on the key, on its place in the result in C order
 and on its own parameters, and on nothing else: ``uniform(key, (5,))[:3]`` is ``uniform(key, (3,))``.
 
-**The same numbers everywhere.** Keys, uniform numbers, integers, booleans and permutations have the
-same bits eagerly, compiled and mapped. Distributions that are computed with logarithms and exponentials
-agree within the rounding of those; a category or a count then differs where a rounding decides it, once
-in about 10**15 draws.
+**The same numbers everywhere.** A draw has the same bits eagerly, compiled, mapped and in a loop, whatever
+the machine and its libraries: it is made of operations that IEEE's arithmetic rounds in one way, with a
+logarithm, an exponential and a normal distribution of its own made of those. Only `multivariate_normal`
+is made with products and a factorisation of BLAS and LAPACK, and agrees within their rounding.
 
 **Derivatives.** Real draws are differentiable in their parameters, in both modes and at every order:
 the derivative is that of the draw with the key held fixed (*reparametrised*), so the gradient of an
@@ -48,8 +48,9 @@ those of the published vectors. It is not for cryptography.
 
 **Errors** begin with the function's name. A key that is no array, and a parameter that holds no real
 numbers, is a ``TypeError``; a key of another dtype or shape, shapes that do not broadcast, and a plain
-parameter out of range are a ``ValueError``. A traced parameter out of range gives NaN, and -1 for
-`poisson`.
+parameter out of range are a ``ValueError``. A real draw whose parameter is NaN, or is traced and out of
+range, is NaN. Integers have no NaN: `integers`, `categorical`, `choice` and `bernoulli` raise the
+``ValueError`` for traced parameters too, after the call ran; `poisson` gives -1.
 
 >>> rune.random.normal(0, (3,))
 Traceback (most recent call last):
@@ -116,7 +117,7 @@ def fold_in(key: Any, k: Any) -> Any:
     array([2381011018, 2977805872], dtype=uint32)
 
     It serves where a number tells draws apart, as the step of a loop or the index of a layer does. It is
-    no row of `split`.
+    no row of `split`. A traced number counts modulo 2**32.
 
     Raises:
         TypeError: ``rune.random.fold_in: k must be an integer, got float``.
@@ -138,6 +139,7 @@ def uniform(key: Any, shape: Any = (), low: Any = 0.0, high: Any = 1.0, dtype: A
     likely. Where ``low`` and ``high`` are equal the draw is that number.
 
     Raises:
+        ValueError: ``rune.random.uniform: high: the width from low to high is beyond float64``.
         ValueError: ``rune.random.uniform: low: 2.0, which is above high: 1.0``.
     """
 
@@ -213,7 +215,8 @@ def dirichlet(key: Any, shape: Any, alpha: Any, dtype: Any = np.float64) -> Any:
 def multivariate_normal(key: Any, shape: Any, mean: Any, cov: Any, dtype: Any = np.float64) -> Any:
     """Vectors of the normal distribution, along a last axis that the result has beside ``shape``.
 
-    ``mean`` has shape [..., n] and ``cov`` [..., n, n]; the axes before broadcast to ``shape``.
+    ``mean`` has shape [..., n] and ``cov`` [..., n, n]; the axes before broadcast to ``shape``. Of ``cov``
+    the lower triangle is read.
 
     >>> rune.random.multivariate_normal(rune.random.key(7), (5,), np.zeros(2), np.eye(2)).shape
     (5, 2)
@@ -236,6 +239,7 @@ def integers(key: Any, shape: Any, low: Any, high: Any, dtype: Any = np.int64) -
     differ by less than one part in 2**32.
 
     Raises:
+        ValueError: ``rune.random.integers: high: out of the range from 1 to 256, for uint8``.
         ValueError: ``rune.random.integers: low: 7, which is not below high: 7``.
     """
 
@@ -250,7 +254,7 @@ def categorical(key: Any, shape: Any, logits: Any, axis: int = -1) -> Any:
     """Categories, as int64 indices: k with a probability in proportion to ``exp(logits[k])``.
 
     The categories lie along ``axis``; the other axes of ``logits`` broadcast to ``shape``. A logit of
-    minus infinity is never drawn.
+    minus infinity is never drawn; one at least is finite, and none is NaN.
 
     >>> rune.random.categorical(rune.random.key(7), (6,), np.log([0.5, 0.5, 1e-300]))
     array([1, 0, 0, 0, 0, 1])
