@@ -172,10 +172,7 @@ class While(Primitive):
             spread(a, size) if m and not was else a for a, was, m in zip(args, mapped, mask, strict=True)
         ]
         outs = bind(self, ready, {**params, "step": over, "until": test})
-        stacks = [
-            movement.permute(x, (1, 0, *range(2, type_of(x).ndim))) if p else x
-            for x, p in zip(outs[c:-1], present[c:], strict=True)
-        ]
+        stacks = [movement.swap_front(x) if p else x for x, p in zip(outs[c:-1], present[c:], strict=True)]
         return [*outs[:c], *stacks, outs[-1]], [*present, False]
 
     def held(self, size, args, mapped, params):
@@ -215,7 +212,7 @@ class While(Primitive):
         args = [*ready[:c], np.zeros(size, np.int64), *ready[c:]]
         outs = bind(self, args, {**params, "step": whole, "until": all_stopped, "carries": c + 1})
         carry, taken, stacks = outs[:c], outs[c], outs[c + 1 : -1]
-        stacks = [movement.permute(x, (1, 0, *range(2, type_of(x).ndim))) for x in stacks]
+        stacks = [movement.swap_front(x) for x in stacks]
         return [*carry, *stacks, taken], [True] * (len(outs) - 1)
 
     def guarded(self, args, params, taken):

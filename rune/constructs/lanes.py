@@ -32,7 +32,7 @@ class AllLanes(Linear):
     def batch(self, size, args, mapped, params):
         if getattr(size, "name", None) == params["axis"]:
             return [args[0]], [False]
-        return [swap_front(x) for x in bind(self, args, params)], [True]
+        return [movement.swap_front(x) for x in bind(self, args, params)], [True]
 
     def lower(self, e):
         return movement.broadcast_.lower(e)
@@ -57,14 +57,10 @@ class LaneSum(Linear):
     def batch(self, size, args, mapped, params):
         if getattr(size, "name", None) == params["axis"]:
             return [reduce.reduce("sum", args[0], (0,))], [True]
-        return bind(self, [swap_front(args[0])], params), [True]
+        return bind(self, [movement.swap_front(args[0])], params), [True]
 
     def details(self, params):
         return f"of {params['axis']!r}"
 
 
 all_lanes, lane_sum = AllLanes(), LaneSum()
-
-
-def swap_front(x):
-    return movement.permute(x, (1, 0, *range(2, type_of(x).ndim)))

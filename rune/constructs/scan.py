@@ -238,11 +238,12 @@ class Scan(Primitive):
             if m and not was:
                 a = movement.broadcast(a, (size, *type_of(a).shape))
             elif m and c <= k < c + r:
-                a = swap_front(a)  # rows come first, lanes second
+                a = movement.swap_front(a)  # rows come first, lanes second
             ready.append(a)
         outs = bind(self, [*ready, *count], {**params, "step": over})
         outs = [
-            swap_front(x) if p and k >= c else x for k, (x, p) in enumerate(zip(outs, present, strict=True))
+            movement.swap_front(x) if p and k >= c else x
+            for k, (x, p) in enumerate(zip(outs, present, strict=True))
         ]
         return outs, list(present)
 
@@ -318,8 +319,3 @@ def delayed(after: Any, init: Any, reverse: bool) -> Any:
     if reverse:
         return movement.concatenate([movement.part(after, 0, 1, t.shape[0]), first], 0)
     return movement.concatenate([first, movement.part(after, 0, 0, t.shape[0] - 1)], 0)
-
-
-def swap_front(x: Any) -> Any:
-    ndim = type_of(x).ndim
-    return movement.permute(x, (1, 0, *range(2, ndim)))

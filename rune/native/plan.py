@@ -335,26 +335,6 @@ class Plan:
                 found.add(x)
         return found
 
-    def aligned(self, f) -> set:
-        """What a sink reads at its own index only."""
-        bad: set = set()
-        good: set = set()
-        stack = [(x, reading(f, k) is None) for k, x in enumerate(f.inputs) if isinstance(x, Var)]
-        seen = set()
-        while stack:
-            x, same = stack.pop()
-            if (x, same) in seen:
-                continue
-            seen.add((x, same))
-            if self.role.get(x) == "inline":
-                g = self.form_of[x]
-                stack.extend(
-                    (y, same and reading(g, k) is None) for k, y in enumerate(g.inputs) if isinstance(y, Var)
-                )
-            else:
-                (good if same else bad).add(x)
-        return good - bad
-
     def order(self) -> None:
         position: dict = {}  # variable -> the stage that defines it
         failing = 0  # the last stage that may fail
@@ -422,7 +402,7 @@ class Plan:
                 inside = {x for x in reads if position.get(x) == k}
                 stored = {g.outs[0] for g in stage.forms if not self.folds(g)}
                 lanes = len(kernel_space(space))
-                if inside <= stored and (inside <= self.aligned(f) or row_local(self, f, lanes, inside)):
+                if inside <= stored and row_local(self, f, lanes, inside):
                     return stage
         return None
 

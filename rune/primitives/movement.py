@@ -18,7 +18,18 @@ from rune.native import nest
 from rune.primitives.primitive import Into, Linear, Unknown, zeros
 from rune.program import Type, type_of
 
-__all__ = ["broadcast", "concatenate", "flip", "full", "pad", "permute", "reshape", "slice_", "update"]
+__all__ = [
+    "broadcast",
+    "concatenate",
+    "flip",
+    "full",
+    "pad",
+    "permute",
+    "reshape",
+    "slice_",
+    "swap_front",
+    "update",
+]
 
 
 def strides_of(shape: tuple[int, ...]) -> list[int]:
@@ -320,6 +331,11 @@ def reshape(x: Any, shape: tuple[int, ...]) -> Any:
 
 def permute(x: Any, axes: tuple[int, ...]) -> Any:
     return x if axes == tuple(range(len(axes))) else bind(permute_, [x], {"axes": axes})[0]
+
+
+def swap_front(x: Any) -> Any:
+    """The first two axes exchanged: rows and lanes."""
+    return permute(x, (1, 0, *range(2, type_of(x).ndim)))
 
 
 def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
