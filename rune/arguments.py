@@ -14,6 +14,7 @@ import numpy as np
 
 from rune.level import Value
 from rune.native.consume import GONE
+from rune.primitives.map import cast
 from rune.program import Type, type_of
 from rune.structure import Tree, describe, flatten
 from rune.value import Traced, box, raw
@@ -22,6 +23,7 @@ __all__ = [
     "array_leaves",
     "callable_",
     "finished",
+    "fitted",
     "fresh",
     "inexact",
     "is_dynamic",
@@ -172,3 +174,24 @@ def finished(leaves: list, tree: Tree) -> Any:
 
 def raws(leaves: list) -> list:
     return [raw(x) for x in leaves]
+
+
+def fitted(name: str, x: Any, tree: Tree, types: list[Type | None], what: str) -> list:
+    """The leaves of what a user's function returned or was given, each cast to its type.
+
+    A leaf that has no derivative (no type, or a type of integers) is not looked at.
+    """
+    found, own_tree = flatten(x)
+    if own_tree != tree:
+        raise ValueError(f"{name}: the structure {own_tree} {what}, {tree} expected")
+    leaves = raws(found)
+    for k, (leaf, t, path) in enumerate(zip(leaves, types, tree.paths(), strict=True)):
+        if t is None or not t.inexact:
+            continue
+        refuse(name, path, leaf)
+        own = type_or_none(leaf)
+        if own is None or own.shape != t.shape or not np.can_cast(own.dtype, t.dtype, "same_kind"):
+            where = f"{name}: {path}: " if path else f"{name}: "
+            raise ValueError(f"{where}{own or describe(leaf)} {what}, {t} expected")
+        leaves[k] = cast(leaf, t.dtype)
+    return leaves

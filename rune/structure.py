@@ -65,12 +65,21 @@ class Tree:
         paths = [()] if self.spec is None else self.spec.paths()
         return [join(root, *path) for place, path in enumerate(paths) if place not in fixed]
 
+    def __str__(self) -> str:
+        """The structure as it is written down, with a star for every leaf."""
+        return repr(self.build([STAR] * self.size))
+
     @property
     def size(self) -> int:
         return (1 if self.spec is None else self.spec.num_leaves) - len(self.fixed)
 
 
-LEAF = Tree(None)
+class Star:
+    def __repr__(self) -> str:
+        return "*"
+
+
+LEAF, STAR = Tree(None), Star()
 
 
 def join(*parts: Any) -> str:

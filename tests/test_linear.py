@@ -235,18 +235,18 @@ def test_a_solver_may_capture_what_is_detached(wrap):
 
 
 WRONG_SOLVES = {
-    "a structure": (lambda matvec, b: (b,), r"^rune.root: linear_solve: .*structure"),
-    "a shape": (lambda matvec, b: b[:2], r"^rune.root: linear_solve: float64 \[2\] returned, float64 \[3\]"),
+    "a structure": (lambda matvec, b: (b,), r"the structure \(\*,\) returned by linear_solve, \* expected"),
+    "a shape": (lambda matvec, b: b[:2], r"float64 \[2\] returned by linear_solve, float64 \[3\] expected"),
     "a dtype": (
         lambda matvec, b: b + 1j,
-        r"^rune.root: linear_solve: complex128 \[3\] returned, float64 \[3\]",
+        r"complex128 \[3\] returned by linear_solve, float64 \[3\] expected",
     ),
-    "nothing": (lambda matvec, b: None, r"^rune.root: linear_solve: None returned"),
+    "nothing": (lambda matvec, b: None, r"the structure None returned by linear_solve, \* expected"),
     "a shape given": (
         lambda matvec, b: matvec(b[:2]),
-        r"^rune.root: matvec: float64 \[2\] given, float64 \[3\]",
+        r"float64 \[2\] given to matvec, float64 \[3\] expected",
     ),
-    "a structure given": (lambda matvec, b: matvec({"x": b}), r"^rune.root: matvec: .*structure"),
+    "a structure given": (lambda matvec, b: matvec({"x": b}), r"the structure {'x': \*} given to matvec"),
 }
 
 
@@ -254,7 +254,7 @@ WRONG_SOLVES = {
 def test_a_wrong_linear_solve_is_told_both_sides(wrap, solver, message):
     f = lambda a: np.sum(found(a, solver))
     for g in (wrap(rune.grad(f)), lambda a: rune.jvp(wrap(f), (a,), (a,))):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match="^rune.root: " + message):
             g(a3)
 
 

@@ -17,14 +17,13 @@ from collections.abc import Callable
 from typing import Any
 
 from rune import derive
-from rune.arguments import array_leaves, callable_, finished, raws, type_or_none
+from rune.arguments import array_leaves, callable_, finished, fitted, raws, type_or_none
 from rune.constructs.call import call
 from rune.jvp import Forward
 from rune.level import Level, Value, bind, opened
 from rune.linear import Tangent
 from rune.linearity import of_program
 from rune.primitives import movement
-from rune.primitives.map import cast
 from rune.primitives.primitive import Primitive, Unknown, zeros
 from rune.program import Type, type_of
 from rune.structure import Tree, describe, flatten
@@ -213,9 +212,11 @@ class Applied:
         """Tangents of the results by the user's map."""
         given = iter(moving)
         full = [next(given) if m else none_of(t) for t, m in zip(self.types, self.moving, strict=True)]
-        found, tree = flatten(self.map(*self.args.build([box(x) for x in full])))
-        self.same(tree, self.tree, "tangent map", "result")
-        return self.fitted(raws(found), self.result_types, tree, "tangent map")
+        result = self.map(*self.args.build([box(x) for x in full]))
+        return self.only(
+            fitted(self.name, result, self.tree, self.result_types, "returned by the tangent map"),
+            self.changing,
+        )
 
     def cotangents(self, cts: list) -> list:
         """Cotangents of the arguments by the user's pullback."""
@@ -225,26 +226,18 @@ class Applied:
             for x, t, changes in zip(self.results, self.result_types, self.changing, strict=True)
         ]
         result = self.map(self.tree.build([box(x) for x in full]))
-        found, tree = flatten((result,) if self.single else result)
-        self.same(tree, self.args, "pullback", "arguments")
-        return self.fitted(raws(found), self.types, tree, "pullback")
+        return self.only(pulled_to(self.name, result, self.args, self.types, "pullback"), self.moving)
 
-    def same(self, own: Tree, expected: Tree, what: str, of: str) -> None:
-        if own != expected:
-            raise ValueError(f"{self.name}: the structure that the {what} returned is not that of the {of}")
+    def only(self, xs: list, flags: list[bool]) -> list:
+        return [x for x, flag in zip(xs, flags, strict=True) if flag]
 
-    def fitted(self, found: list, types: list, tree: Tree, what: str) -> list:
-        """The leaves that have derivatives, each of its type."""
-        fitting = []
-        for x, t, path in zip(found, types, tree.paths(), strict=True):
-            if t is None or not t.inexact:
-                continue
-            own = type_or_none(x)
-            if own is None or own.shape != t.shape:
-                where = f"{self.name}: {path}: " if path else f"{self.name}: "
-                raise ValueError(f"{where}{own or describe(x)} returned by the {what}, {t} expected")
-            fitting.append(cast(x, t.dtype))
-        return fitting
+
+def pulled_to(name: str, result: Any, args: Tree, types: list, what: str) -> list:
+    """What a pullback returned, as cotangents of all leaves of the arguments."""
+    arguments = args.build(list(range(args.size)))
+    if len(arguments) == 1:
+        args = flatten(arguments[0])[1]
+    return fitted(name, result, args, types, f"returned by the {what}")
 
 
 def none_of(t: Type | None) -> Any:
@@ -441,18 +434,7 @@ def custom_transpose(linear, transpose):
 
         def back(cts):
             result = transpose(shape["out"].build([box(x) for x in cts]))
-            found, own = flatten((result,) if len(args) == 1 else result)
-            if own != tree:
-                raise ValueError(
-                    f"{name}: the structure that the transpose returned is not that of the arguments"
-                )
-            for x, t, path in zip(raws(found), types, tree.paths(), strict=True):
-                own_type = type_or_none(x)
-                if own_type is None or own_type.shape != t.shape:
-                    raise ValueError(
-                        f"{name}: {path}: {own_type or describe(x)} returned by the transpose, {t} expected"
-                    )
-            return [cast(x, t.dtype) for x, t in zip(raws(found), types, strict=True)]
+            return pulled_to(name, result, tree, types, "transpose")
 
         types = [type_of(x) for x in leaves]
         forward, captures = record(name, types, apply)

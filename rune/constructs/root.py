@@ -12,10 +12,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
-
 from rune import derive
-from rune.arguments import array_leaves, callable_, raws, type_or_none
+from rune.arguments import array_leaves, callable_, fitted, raws, type_or_none
 from rune.constructs.solve import AtOnce, Dense, captures_moving, over_lanes, recorded, solve_
 from rune.level import Value, apply, bind, staging
 from rune.native import nest
@@ -120,7 +118,8 @@ root_ = Root()
 class UserSolve:
     """The user's `linear_solve(matvec, b)` on structures like x."""
 
-    def __init__(self, f: Any, tree: Tree):
+    def __init__(self, name: str, f: Any, tree: Tree):
+        self.name = name
         self.f = f
         self.tree = tree
 
@@ -128,51 +127,46 @@ class UserSolve:
         types = matvec.input_types[: len(b)]
 
         def product(v):
-            given = self.fitted(v, types, "matvec: ", "given", "in the solution")
+            given = fitted(self.name, v, self.tree, types, "given to matvec")
             return self.tree.build([box(x) for x in run(matvec, [*given, *at])])
 
         found = self.f(product, self.tree.build([box(x) for x in b]))
-        return self.fitted(found, types, "linear_solve: ", "returned", "in its right-hand side")
-
-    def fitted(self, x: Any, types: list, where: str, what: str, other: str) -> list:
-        found, tree = array_leaves(NAME, x)
-        if tree != self.tree:
-            raise ValueError(f"{NAME}: {where}{describe(x)} {what}, a structure other than that {other}")
-        for leaf, t, path in zip(found, types, tree.paths(), strict=True):
-            own = type_or_none(raws([leaf])[0])
-            if own is None or own.shape != t.shape or not np.can_cast(own.dtype, t.dtype, "same_kind"):
-                path = f"{path}: " if path else ""
-                raise ValueError(f"{NAME}: {where}{path}{own or describe(leaf)} {what}, {t} {other}")
-        return [cast(x, t.dtype) for x, t in zip(raws(found), types, strict=True)]
+        return fitted(self.name, found, self.tree, types, "returned by linear_solve")
 
 
 def root(residual, solve, linear_solve=None):
     callable_(NAME, residual)
-    callable_(NAME, solve, "second")
+    return implicit(NAME, lambda image, x: image, residual, "the residual", solve, linear_solve)
+
+
+def fixed_point(f, solve, linear_solve=None):
+    name = "rune.fixed_point"
+    callable_(name, f)
+    moved = lambda image, x: [e.sub(a, b) for a, b in zip(image, x, strict=True)]
+    return implicit(name, moved, f, "f", solve, linear_solve)
+
+
+def implicit(name: str, zero: Any, f: Any, what: str, solve: Any, linear_solve: Any) -> Any:
+    """What `solve` gives, an x with zero(f(x), x) = 0."""
+    callable_(name, solve, "second")
     if linear_solve is not None:
-        callable_(NAME, linear_solve, "third")
-    found, tree = array_leaves(NAME, solve())
+        callable_(name, linear_solve, "third")
+    found, tree = array_leaves(name, solve())
     xs = []
     for x, path in zip(raws(found), tree.paths(), strict=True):
         t = type_or_none(x)
         if t is None or not t.inexact:
             raise TypeError(
-                f"{NAME}: {path or 'the solution'}: {describe(x) if t is None else t} is no real or complex array"
+                f"{name}: {path or 'the solution'}: {describe(x) if t is None else t} is no real or complex array"
             )
         xs.append(effects.detach(cast(x, t.dtype)))
+    types = [type_of(x) for x in xs]
 
     def flat(inputs):
-        result, out = array_leaves(NAME, residual(tree.build([box(x) for x in inputs])))
-        if out != tree:
-            raise ValueError(f"{NAME}: the residual has another structure than the solution")
-        outs = raws(result)
-        for r, x, path in zip(outs, inputs, tree.paths(), strict=True):
-            if type_of(r).shape != type_of(x).shape:
-                where = f"{NAME}: {path}: " if path else f"{NAME}: "
-                raise ValueError(f"{where}{type_of(r)} in the residual, {type_of(x)} in the solution")
-        return [cast(r, type_of(x).dtype) for r, x in zip(outs, inputs, strict=True)]
+        image = f(tree.build([box(x) for x in inputs]))
+        return zero(fitted(name, image, tree, types, f"returned by {what}"), inputs)
 
-    program, captures = record(NAME, [type_of(x) for x in xs], flat)
+    program, captures = record(name, types, flat)
     if not captures:
         return tree.build([box(x) if isinstance(x, Value) else x for x in xs])
     at, matvec = System.of(program, len(xs))
@@ -180,23 +174,9 @@ def root(residual, solve, linear_solve=None):
     if linear_solve is None:
         solver = Dense()
     elif staging():
-        solver, more = recorded(UserSolve(linear_solve, tree), matvec, len(xs))
+        solver, more = recorded(UserSolve(name, linear_solve, tree), matvec, len(xs))
     else:
-        solver = AtOnce(UserSolve(linear_solve, tree))
+        solver = AtOnce(UserSolve(name, linear_solve, tree))
     params = {"residual": program, "unknowns": len(xs), "system": System(at, matvec, solver)}
     outs = apply(root_, [*xs, *captures, *more], params)
     return tree.build([box(x) if isinstance(x, Value) else x for x in outs])
-
-
-def fixed_point(f, solve, linear_solve=None):
-    callable_("rune.fixed_point", f)
-    callable_("rune.fixed_point", solve, "second")
-
-    def residual(x):
-        found, tree = array_leaves("rune.fixed_point", x)
-        image, out = array_leaves("rune.fixed_point", f(x))
-        if out != tree:
-            raise ValueError("rune.fixed_point: f(x) has another structure than x")
-        return tree.build([box(e.sub(a, b)) for a, b in zip(raws(image), raws(found), strict=True)])
-
-    return root(residual, solve, linear_solve)
