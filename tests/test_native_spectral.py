@@ -81,3 +81,20 @@ def test_failures_are_numpys(f, message):
     with pytest.raises(np.linalg.LinAlgError, match=r"Eigenvalues did not converge \(in step 2\)"):
         steps = np.stack([np.eye(3), np.eye(3), np.full((3, 3), np.nan)])
         rune.jit(lambda s: rune.scan(lambda c, a: (c, np.linalg.eigvalsh(a)), 0.0, s)[1])(steps)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex64])
+@pytest.mark.parametrize("shape", [(0, 0), (3, 0), (0, 3), (2, 3, 0), (2, 0, 3), (0, 4, 3)])
+def test_empty_matrices(shape, dtype):
+    """What has no elements is not read: factors of empty matrices are identities, and no memory is written."""
+    a = np.zeros(shape, dtype)
+    for f in (
+        lambda a: tuple(np.linalg.qr(a)),
+        lambda a: tuple(np.linalg.qr(a, "complete")),
+        lambda a: tuple(np.linalg.svd(a)),
+        lambda a: tuple(np.linalg.svd(a, False)),
+        lambda a: (np.linalg.svdvals(a),),
+    ):
+        for got, want in zip(rune.jit(f)(a), f(a), strict=True):
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want)

@@ -205,6 +205,8 @@ class Function:
         yield Idx(((counter, 1),), 0)
         self.scopes.pop()
         outer.ins = old
+        if n == 0:
+            return  # the loop below tests after its body
         # vector code is interleaved already; unrolling a long loop beyond that costs compile time alone
         meta = f", !llvm.loop {self.unit.rolled()}" if n > ROLLED else ""
         old.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rune.program import Literal
 
-from . import blas, math, nest, spectral
+from . import blas, math, nest, spectral, ufunc
 from .function import loop_over
 from .index import Idx, Value
 from .source import Buffer, Source
@@ -16,7 +16,10 @@ INLINE = 24  # rows up to which it is loops
 
 def library(e, form: nest.Library, stage) -> None:
     outs = [e.storage(v) for v in form.outs]
-    ROUTINES[form.name](e, form, [e.source(x) for x in form.inputs], outs)
+    if "ufunc" in form.params:
+        ufunc.call(e, form.params["ufunc"], form, outs)
+    else:
+        ROUTINES[form.name](e, form, [e.source(x) for x in form.inputs], outs)
     for v, b in zip(form.outs, outs, strict=True):
         e.sources[v] = b
     e.unit.report.library(form.name)

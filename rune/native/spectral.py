@@ -91,6 +91,9 @@ def svd(e, form, inputs, outs) -> None:
     s = outs[1] if vectors else outs[0]
     kind = outs[0].kind if vectors else a.kind
     letter, real, complex_ = kinds(kind)
+    if not k and vectors:
+        identities(e, outs[0])
+        identities(e, outs[2])
     if not k or not s.size:
         return
     from scipy.linalg import lapack
@@ -123,6 +126,14 @@ def svd(e, form, inputs, outs) -> None:
         if vectors:
             rows_to(e, outs[0], p, u, m, mu)
             rows_to(e, outs[2], p, vt, nv, n)
+
+
+def identities(e, out: Buffer) -> None:
+    """The vectors of an empty matrix: all there are."""
+    fn = e.unit.fn
+    with loop_over(fn, out.shape) as (*p, i, j):
+        one = math.cmp(fn, "eq", fn.index(i), fn.index(j))
+        out.store(e.unit, (*p, i, j), math.cast(fn, one, out.kind))
 
 
 def qr(e, form, inputs, outs) -> None:

@@ -1,13 +1,9 @@
-"""numpy.fft: every transform by one primitive, the complex transform of the last axis.
-
-A real transform is the first half of the complex one; its inverse completes the other half, which is
-its mirror image conjugated.
-"""
+"""numpy.fft: every transform by the primitives of one axis, one axis after the other."""
 
 from __future__ import annotations
 
-import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,27 +12,14 @@ from rune.numpy.arguments import asarray, axes_of, axis_of, dtype_of, integer, s
 from rune.numpy.elementwise import conjugate
 from rune.numpy.register import function
 from rune.numpy.shapes import roll
+from rune.primitives import fft as transforms
 from rune.primitives import movement
-from rune.primitives.fft import FFT
-from rune.primitives.fft import fft as transform
-from rune.primitives.fft import transform as composed
 from rune.primitives.map import cast
-from rune.primitives.scalar import e
-from rune.trace import record
 
 __all__: list[str] = []
 
 
-@functools.lru_cache(maxsize=256)
-def program(type, inverse):
-    """What compiled code runs for a transform."""
-    return record("fft", [type], lambda args: [composed(*args, 1 if inverse else -1)])[0]
-
-
-FFT.program = staticmethod(program)
-
-
-def scale_of(n: int, inverse: bool, norm: str | None) -> float:
+def factor_of(n: int, inverse: bool, norm: str | None) -> float:
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
     if norm == "ortho":
@@ -64,27 +47,35 @@ def checked(n: Any) -> Any:
     return n
 
 
+def real_dtype(a: Any) -> type:
+    single = dtype_of(a) in (np.float32, np.float16, np.complex64)
+    return np.float32 if single else np.float64
+
+
 def as_complex(a: Any) -> Any:
     a = asarray(a)
-    return cast(a, np.complex64 if dtype_of(a) in (np.float32, np.float16, np.complex64) else np.complex128)
+    return cast(a, np.result_type(real_dtype(a), np.complex64))
 
 
-def along(a: Any, axis: int, inverse: bool, norm: str | None) -> Any:
-    n = len(shape_of(a))
-    order = (*(k for k in range(n) if k != axis), axis)
-    size = shape_of(a)[axis]
-    if size < 1:
-        raise ValueError(f"Invalid number of FFT data points ({size}) specified.")
-    out = transform(movement.permute(a, order), inverse)
-    out = movement.permute(out, tuple(int(k) for k in np.argsort(order)))
-    scale = scale_of(size, inverse, norm)
-    return out if scale == 1.0 else e.mul(out, scale)
+def whole(a: Any, n: Any, axis: int) -> tuple:
+    """`a` with n elements along an axis, or as many as it has, and how many these are."""
+    a = fitted(a, checked(n), axis)
+    return a, checked(shape_of(a)[axis])
+
+
+def computed(transform: Callable, a: Any, factor: float, *arguments: Any) -> Any:
+    """A transform times a factor: where there is none, NumPy computes in double precision and rounds."""
+    if factor != 1.0 or real_dtype(a) is np.float64:
+        return transform(a, *arguments, factor)
+    out = transform(cast(a, np.result_type(dtype_of(a), np.float64)), *arguments, factor)
+    return cast(out, np.complex64 if dtype_of(out).kind == "c" else np.float32)
 
 
 def plain_transform(a, n, axis, inverse, norm):
     a = as_complex(a)
     axis = axis_of(axis, len(shape_of(a)))
-    return along(fitted(a, checked(n), axis), axis, inverse, norm)
+    a, size = whole(a, n, axis)
+    return computed(transforms.fft, a, factor_of(size, inverse, norm), axis, inverse)
 
 
 @function("fft.fft")
@@ -104,28 +95,24 @@ def rfft(a, n=None, axis=-1, norm=None, out=None):
         raise TypeError(
             "ufunc 'rfft_n_even' did not contain a loop with signature matching types: the input must be real"
         )
+    a = cast(a, real_dtype(a))
     axis = axis_of(axis, len(shape_of(a)))
-    out = plain_transform(a, n, axis, False, norm)
-    return movement.part(out, axis, 0, shape_of(out)[axis] // 2 + 1)
+    a, size = whole(a, n, axis)
+    return computed(transforms.rfft, a, factor_of(size, False, norm), axis)
 
 
 @function("fft.irfft")
 def irfft(a, n=None, axis=-1, norm=None, out=None):
     a = as_complex(a)
     axis = axis_of(axis, len(shape_of(a)))
-    n = 2 * (shape_of(a)[axis] - 1) if n is None else integer(n)
-    checked(n)
+    n = checked(2 * (shape_of(a)[axis] - 1) if n is None else n)
     half = fitted(a, n // 2 + 1, axis)
-    mirrored = movement.flip(movement.part(half, axis, 1, (n + 1) // 2), (axis,))
-    # The first element, and the middle one of an even length, count by their real part.
-    whole = movement.concatenate([half, conjugate(mirrored)], axis)
-    return e.real(along(whole, axis, True, norm))
+    return computed(transforms.irfft, half, factor_of(n, True, norm), axis, n)
 
 
 @function("fft.hfft")
 def hfft(a, n=None, axis=-1, norm=None, out=None):
     a = as_complex(a)
-    n = 2 * (shape_of(a)[axis] - 1) if n is None else integer(n)
     swapped = {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
     return irfft(conjugate(a), n, axis, swapped)
 
@@ -155,7 +142,7 @@ def transform_axes(a: Any, s: Any, axes: Any, inverse: bool, norm: Any, default:
     a = as_complex(a)
     axes, sizes = several(a, s, axes, default)
     for axis, n in zip(axes[::-1], sizes[::-1], strict=True):
-        a = along(fitted(a, checked(n), axis), axis, inverse, norm)
+        a = plain_transform(a, n, axis, inverse, norm)
     return a
 
 

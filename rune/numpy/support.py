@@ -1,8 +1,7 @@
 """Which of NumPy's functions work on traced values, and how they compile; `python -m rune.numpy.support`.
 
-The answer is read off the tables and the code behind them.  A function is *partly* native where
-compiled code calls NumPy for some arguments.  It is *known* where its result's shape depends on values: it works under the derivatives, which know them,
-and raises under jit and vmap.  What NumPy does not dispatch (`np.array`, `np.r_`) is not listed.
+The answer is read off the tables and the code behind them.  A function is *known* where its result's
+shape depends on values: it works under the derivatives, which know them, and raises under jit and vmap.  What NumPy does not dispatch (`np.array`, `np.r_`) is not listed.
 """
 
 from __future__ import annotations
@@ -16,20 +15,14 @@ import numpy as np
 
 import rune.numpy  # noqa: F401  (fills the tables)
 from rune.numpy.sets import concrete
-from rune.primitives import fft
 from rune.value import tables
 
 __all__ = ["KINDS", "names", "support", "text"]
 
 KINDS = {
     "native": "compile to native code",
-    "partly": "compile to native code, except where noted",
     "known": "need known values: they work under the derivatives and raise under jit and vmap",
     "refused": "raise",
-}
-PARTLY = {
-    f"fft.{name}": f"more than {fft.LONG} elements call the host"
-    for name in "fft ifft rfft irfft hfft ihfft fft2 ifft2 fftn ifftn rfft2 rfftn irfft2 irfftn".split()
 }
 REFUSED = {
     "datetimes": "busday_count busday_offset is_busday datetime_as_string isnat",
@@ -86,8 +79,6 @@ def support() -> dict[str, dict[str, str]]:
             table["refused"][name] = reasons[name]
         elif answer is None:
             table["refused"][name] = "no rule"
-        elif name in PARTLY:
-            table["partly"][name] = PARTLY[name]
         else:
             behind = reached(answer, set())
             kind = "known" if (concrete in behind or name in KNOWN) and name not in OTHERWISE else "native"

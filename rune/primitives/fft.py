@@ -1,120 +1,138 @@
-"""The discrete Fourier transform over the last axis, unnormalised, complex to complex.
+"""The discrete Fourier transforms of one axis, complex and real, each times a factor.
 
-Its matrix is symmetric, so the transform is its own transpose.  Compiled code runs a program of
-products with small matrices (Cooley and Tukey, 1965): a transform of length r s is one of length r
-along the columns of an r by s matrix, a multiplication by twiddle factors, and one of length s along
-its rows.  A length with a large prime factor is a convolution of a length without (Bluestein, 1970).
-Long transforms call NumPy.
+The matrix of the complex transform is symmetric, so the transform is its own transpose.  The real
+transform keeps the first half of the spectrum, and its inverse completes the other half, the mirror
+image conjugated: each is the other's transpose up to the weight of the elements that have an image.
+
+Compiled code calls the routines of NumPy's own transforms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from rune.level import bind
 from rune.native import nest
-from rune.primitives import movement
-from rune.primitives.contract import contract
 from rune.primitives.primitive import Linear
 from rune.primitives.scalar import e
-from rune.program import Type, type_of
+from rune.program import Literal, Type, type_of
 
-__all__ = ["fft", "transform"]
-
-MATRIX = 16  # lengths up to which a transform is a product with its matrix
-LONG = 2048  # beyond it NumPy's transform, called on the host, is faster
-PRIME = 64  # prime factors up to which it is so too
+__all__ = ["fft", "irfft", "rfft"]
 
 
-class FFT(Linear):
-    name = "FFT"
+def part(dtype: np.dtype) -> np.dtype:
+    """The dtype of the parts of complex numbers."""
+    return np.zeros((), dtype).real.dtype
+
+
+class Transform(Linear):
+    """params: axis, n (the length of what is transformed, or of what an inverse gives), factor"""
+
     recompute = False
-    program: Callable = None  # (type, inverse) -> the program that compiled code runs
+
+    def routine(self, params: dict) -> str:
+        """NumPy's generalised ufunc: (x, factor) -> the transform of x times the factor."""
+        raise NotImplementedError
+
+    def ufunc(self, params: dict) -> np.ufunc:
+        from numpy.fft import _pocketfft_umath
+
+        return getattr(_pocketfft_umath, self.routine(params))
+
+    def evaluate(self, args, params):
+        x = np.asarray(args[0])
+        (t,) = self.type([type_of(x)], params)
+        axis, factor = (params["axis"],), np.array(params["factor"], part(x.dtype))
+        return [self.ufunc(params)(x, factor, axes=[axis, (), axis], out=np.empty(t.shape, t.dtype))]
+
+    def batch(self, size, args, mapped, params):
+        return bind(self, args, {**params, "axis": params["axis"] + 1}), [True]
+
+    def lower(self, e):
+        (x,), name = e.inputs, self.routine(e.params)
+        factor = Literal(part(x.type.dtype).type(e.params["factor"]))
+        params = {"ufunc": self.ufunc(e.params), "axis": e.params["axis"]}
+        return [nest.Library(e.outputs, (x, factor), name, params)]
+
+    def details(self, params):
+        return f"over [{params['axis']}]"
+
+
+class FFT(Transform):
+    """Complex to complex."""
+
+    name = "FFT"
 
     def type(self, types, params):
         return [types[0].strong()]
 
-    def evaluate(self, args, params):
-        x = np.asarray(args[0])
-        f = np.fft.ifft if params["inverse"] else np.fft.fft
-        return [
-            f(x, axis=-1, norm="forward" if params["inverse"] else "backward").astype(x.dtype, copy=False)
-        ]
+    def routine(self, params):
+        return "ifft" if params["inverse"] else "fft"
 
     def transpose(self, cts, args, params):
         return bind(self, cts, params)
 
-    def batch(self, size, args, mapped, params):
-        return bind(self, args, {**params, "of": type_of(args[0]).strong()}), [True]
-
-    def inlined(self, params):
-        return FFT.program(params["of"], params["inverse"]) if params["of"].shape[-1] <= LONG else None
-
-    def lower(self, e):
-        params = e.params
-        return [nest.Host(e.outputs, e.inputs, lambda x: self.evaluate([x], params), "fft")]
-
     def details(self, params):
-        return "inverse" if params["inverse"] else ""
+        return "inverse " * params["inverse"] + super().details(params)
 
 
-fft_ = FFT()
+class RFFT(Transform):
+    """The first half of the spectrum of n real numbers."""
+
+    name = "RFFT"
+
+    def type(self, types, params):
+        (x,) = types
+        return [Type(np.result_type(x.dtype, np.complex64), resized(x.shape, params, params["n"] // 2 + 1))]
+
+    def routine(self, params):
+        return "rfft_n_odd" if params["n"] % 2 else "rfft_n_even"
+
+    def transpose(self, cts, args, params):
+        return bind(irfft_, [e.mul(e.conj(cts[0]), images(cts[0], params, 0.5))], params)
 
 
-def fft(x: Any, inverse: bool = False) -> Any:
-    return bind(fft_, [x], {"inverse": inverse, "of": type_of(x).strong()})[0]
+class IRFFT(Transform):
+    """n real numbers from the first half of their spectrum; imaginary parts that must be 0 are not read."""
+
+    name = "IRFFT"
+
+    def type(self, types, params):
+        (x,) = types
+        return [Type(part(x.dtype), resized(x.shape, params, params["n"]))]
+
+    def routine(self, params):
+        return "irfft"
+
+    def transpose(self, cts, args, params):
+        (half,) = bind(rfft_, cts, params)
+        return [e.mul(e.conj(half), images(half, params, 2.0))]
 
 
-def roots(products: Any, n: int, sign: int, dtype: np.dtype) -> np.ndarray:
-    """exp(sign 2 pi i k / n) for integers k, reduced first so that no angle is large."""
-    return np.exp(sign * 2j * np.pi * (np.asarray(products) % n) / n).astype(dtype)
+def resized(shape: tuple, params: dict, size: int) -> tuple:
+    return (*shape[: params["axis"]], size, *shape[params["axis"] + 1 :])
 
 
-def split(n: int) -> int:
-    """A factor of n to transform by its matrix: the largest one that is short, or n's least prime factor."""
-    short = [r for r in range(MATRIX, 1, -1) if n % r == 0]
-    return short[0] if short else next((p for p in range(2, int(n**0.5) + 1) if n % p == 0), n)
+def images(half: Any, params: dict, weight: float) -> np.ndarray:
+    """`weight` for the elements of half a spectrum that have an image in the other half, 1 for those without."""
+    t, n = type_of(half), params["n"]
+    k = np.arange(n // 2 + 1)
+    weights = np.where((k == 0) | (2 * k == n), 1.0, weight).astype(part(t.dtype))
+    return weights.reshape(resized((1,) * t.ndim, params, len(k)))
 
 
-def transform(x: Any, sign: int) -> Any:
-    """The transform of the last axis, as other operations."""
-    t: Type = type_of(x)
-    *lead, n = t.shape
-    lead = tuple(lead)
-    r = n if n <= MATRIX else split(n)
-    if r > PRIME:
-        return convolved(x, sign) if r == n else stages(x, lead, n // r, r, sign)
-    if r == n:
-        k = np.arange(n)
-        return contract(x, roots(np.outer(k, k), n, sign, t.dtype), ((len(lead),), (0,)))
-    return stages(x, lead, r, n // r, sign)
+fft_, rfft_, irfft_ = FFT(), RFFT(), IRFFT()
 
 
-def stages(x: Any, lead: tuple, r: int, s: int, sign: int) -> Any:
-    """Length r along the columns, twiddles, length s along the rows; read out by columns."""
-    m = len(lead)
-    dtype = type_of(x).dtype
-    columns = movement.reshape(x, (*lead, r, s))
-    columns = transform(movement.permute(columns, (*range(m), m + 1, m)), sign)  # (..., s, r)
-    columns = e.mul(columns, roots(np.outer(np.arange(s), np.arange(r)), r * s, sign, dtype))
-    rows = transform(movement.permute(columns, (*range(m), m + 1, m)), sign)  # (..., r, s)
-    return movement.reshape(movement.permute(rows, (*range(m), m + 1, m)), (*lead, r * s))
+def fft(x: Any, axis: int, inverse: bool, factor: float) -> Any:
+    return bind(fft_, [x], {"axis": axis, "inverse": inverse, "factor": factor})[0]
 
 
-def convolved(x: Any, sign: int) -> Any:
-    """A transform as a convolution with a chirp, whose length is a power of two."""
-    t = type_of(x)
-    *lead, n = t.shape
-    k = np.arange(n)
-    chirp = np.exp(sign * 1j * np.pi * (k * k % (2 * n)) / n)
-    size = 1 << (2 * n - 2).bit_length()
-    kernel = np.zeros(size, complex)
-    kernel[:n] = chirp.conj()
-    kernel[size - n + 1 :] = chirp[:0:-1].conj()
-    spectrum = (np.fft.fft(kernel) / size).astype(t.dtype)
-    padded = movement.pad(e.mul(x, chirp.astype(t.dtype)), (0,) * t.ndim, (*(0,) * len(lead), size - n))
-    y = transform(e.mul(transform(padded, -1), spectrum), 1)
-    return e.mul(movement.part(y, len(lead), 0, n), chirp.astype(t.dtype))
+def rfft(x: Any, axis: int, factor: float) -> Any:
+    return bind(rfft_, [x], {"axis": axis, "n": type_of(x).shape[axis], "factor": factor})[0]
+
+
+def irfft(x: Any, axis: int, n: int, factor: float) -> Any:
+    return bind(irfft_, [x], {"axis": axis, "n": n, "factor": factor})[0]
