@@ -24,23 +24,37 @@ __all__ = ["instead"]
 
 LIBRARIES = ("numpy", "scipy", "rune")
 
-# By the functions and classes of NumPy and SciPy that ask, which are Python's.
+# By the functions and classes that ask, which are Python's.
 ASKING = {
-    "full": "for np.full(n, x) write np.full(n, x, like=x)",
-    "full_like": "for np.full_like(plain, x) write np.full(plain.shape, x, like=x)",
-    "RClass": "for np.r_[a, b] write np.hstack([a, b])",
-    "CClass": "for np.c_[a, b] write np.column_stack([a, b])",
-    "vectorize": "for np.vectorize(f)(x) write rune.vmap(f)(x), or f(x) where f is made of NumPy's functions",
-    "ndenumerate": "for np.ndenumerate(x) write ((i, x[i]) for i in np.ndindex(x.shape))",
-    "Polynomial": "for np.polynomial.Polynomial(c)(x) write np.polyval(c[::-1], x)",
-    "logsumexp": "for scipy.special.logsumexp write rune.logsumexp(x), or np.logaddexp.reduce(x)",
-    "softmax": "for scipy.special.softmax write rune.softmax(x)",
-    "polygamma": "for scipy.special.polygamma write rune.polygamma(n, x)",
-    "log_softmax": "for scipy.special.log_softmax write rune.log_softmax(x)",
-} | {
-    name: f"for scipy.linalg.{name} write rune.linalg.{name}"
-    for name in ("block_diag", "cho_factor", "cho_solve", "expm", "solve_triangular", "toeplitz")
+    "numpy": {
+        "full": "for np.full(n, x) write np.full(n, x, like=x)",
+        "full_like": "for np.full_like(plain, x) write np.full(plain.shape, x, like=x)",
+        "take": "for np.take(plain, i) write np.take(rune.asarray(plain), i)",
+        "RClass": "for np.r_[a, b] write np.hstack([a, b])",
+        "CClass": "for np.c_[a, b] write np.column_stack([a, b])",
+        "vectorize": "for np.vectorize(f)(x) write rune.vmap(f)(x), or f(x) where f is made of NumPy's functions",
+        "ndenumerate": "for np.ndenumerate(x) write ((i, x[i]) for i in np.ndindex(x.shape))",
+        "Polynomial": "for np.polynomial.Polynomial(c)(x) write np.polyval(c[::-1], x)",
+    },
+    "scipy": {
+        "logsumexp": "for scipy.special.logsumexp write rune.logsumexp(x), or np.logaddexp.reduce(x)",
+        "softmax": "for scipy.special.softmax write rune.softmax(x)",
+        "polygamma": "for scipy.special.polygamma write rune.polygamma(n, x)",
+        "log_softmax": "for scipy.special.log_softmax write rune.log_softmax(x)",
+    }
+    | {
+        name: f"for scipy.linalg.{name} write rune.linalg.{name}"
+        for name in ("block_diag", "cho_factor", "cho_solve", "expm", "solve_triangular", "toeplitz")
+    }
+    | {
+        name: f"for scipy.linalg.{name} write np.linalg.{name}"
+        for name in ("cholesky", "det", "eigh", "eigvalsh", "inv", "lstsq", "pinv", "qr", "solve", "svd")
+    },
 }
+SCIPY = (
+    "SciPy's functions of arrays take traced values where SCIPY_ARRAY_API=1 was set before SciPy was imported "
+    "and they support it: for others write rune.callback"
+)
 
 # By the call in the user's source, for functions that are C code.
 NUMPY = {
@@ -76,13 +90,21 @@ MATH = {  # math's names for functions of NumPy and SciPy
 def instead(what: str) -> str:
     """The advice for the call in the user's code that led here, to a read by `what`; "" where there is none."""
     frame = sys._getframe(1)
-    while frame is not None and library(frame):
-        if library(frame) != "rune":
-            for name in names_of(frame):
-                if name in ASKING:
-                    return ASKING[name]
+    passed = set()
+    while frame is not None and (inside := library(frame)):
+        for name in names_of(frame):
+            if name in ASKING.get(inside, {}):
+                return ASKING[inside][name]
+        passed.add(inside)
         frame = frame.f_back
-    called = None if frame is None else written_call(frame)
+    if "scipy" in passed:
+        return SCIPY
+    call = None if frame is None else written_call(frame)
+    return "" if call is None else of_call(what, frame, call)
+
+
+def of_call(what: str, frame: Any, call: ast.Call) -> str:
+    called = meant(frame, call.func)
     name = getattr(called, "__name__", "")
     if called is None or not name:
         return ""
@@ -92,8 +114,9 @@ def instead(what: str) -> str:
         return f"for math.{name} write {MATH[name]}" if name in MATH else ""
     for module, prefix in ((np, "np"), (np.linalg, "np.linalg")):
         if getattr(module, name, None) is called:
-            of_lists = f"for {prefix}.{name} of a list write {prefix}.{name}(np.stack(list))"
-            return NUMPY.get(name, of_lists if what == "asarray" else "")
+            lists = what == "asarray" and any(isinstance(meant(frame, x), (list, tuple)) for x in call.args)
+            advice = f"for {prefix}.{name} of a list write {prefix}.{name}(np.stack(list))" if lists else ""
+            return NUMPY.get(name, advice)
     if type(getattr(called, "__self__", None)).__module__.startswith("numpy.random"):
         return f"for NumPy's generators write rune.random, as rune.random.{name}(key, ...)"
     return ""
@@ -111,23 +134,26 @@ def names_of(frame: Any) -> Iterator[str]:
     yield getattr(frame.f_locals.get("f"), "__name__", "")
 
 
-def written_call(frame: Any) -> Any:
-    """What the source calls where `frame` stands; None where it is no dotted name, or there is no source."""
+def written_call(frame: Any) -> ast.Call | None:
+    """The call in the source that `frame` stands at."""
     if not dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("CALL"):
         return None
-    called = getattr(source(frame), "func", None)
-    path: list[str] = []
-    while isinstance(called, ast.Attribute):
-        path.insert(0, called.attr)
-        called = called.value
-    if not isinstance(called, ast.Name):
+    found = source(frame)
+    return found if isinstance(found, ast.Call) else None
+
+
+def meant(frame: Any, written: ast.expr) -> Any:
+    """What a name, dotted or not, stands for in the frame, or a list; None for other expressions."""
+    if isinstance(written, (ast.List, ast.Tuple, ast.ListComp)):
+        return []
+    if isinstance(written, ast.Name):
+        return (frame.f_builtins | frame.f_globals | frame.f_locals).get(written.id)
+    if not isinstance(written, ast.Attribute):
         return None
-    x = (frame.f_builtins | frame.f_globals | frame.f_locals).get(called.id)
-    for part in path:
-        if not isinstance(x, types.ModuleType) and not type(x).__module__.startswith("numpy.random"):
-            return None  # what else has attributes may compute them
-        x = getattr(x, part, None)
-    return x
+    x = meant(frame, written.value)
+    if not isinstance(x, types.ModuleType) and not type(x).__module__.startswith("numpy.random"):
+        return None  # what else has attributes may compute them
+    return getattr(x, written.attr, None)
 
 
 def source(frame: Any) -> ast.expr | None:

@@ -29,7 +29,7 @@ INSTEAD = {
     "asarray": (lambda x: np.asarray(x) * 2, "rune.asarray(x)", lambda x: rune.asarray(x) * 2),
     "asarray of a list": (lambda x: np.asarray([x[0], 2]), "rune.asarray(x)", lambda x: rune.asarray([x[0], 2])),
     "mean": (lambda x: np.mean([x[0], x[1]]), "np.mean(np.stack(list))", lambda x: np.mean(np.stack([x[0], x[1]]))),
-    "sum": (lambda x: np.sum(list(x)), "np.sum(np.stack(list))", lambda x: np.sum(np.stack(list(x)))),
+    "sum": (lambda x: np.sum([v for v in x if True]), "np.sum(np.stack(list))", lambda x: np.sum(np.stack(list(x)))),
     "a ufunc": (lambda x: np.sin([x[0]]), "np.sin(np.stack(list))", lambda x: np.sin(np.stack([x[0]]))),
     "det": (
         lambda x: np.linalg.det([[x[0], 0.0], [0.0, x[1]]]),
@@ -59,6 +59,21 @@ INSTEAD = {
         lambda x: np.polynomial.Polynomial(x)(0.5),
         "np.polyval(c[::-1], x)",
         lambda x: np.polyval(x[::-1], 0.5),
+    ),
+    "take": (
+        lambda x: np.take(np.arange(9.0), x.astype(int)),
+        "np.take(rune.asarray(plain), i)",
+        lambda x: np.take(rune.asarray(np.arange(9.0)), x.astype(int)),
+    ),
+    "solve": (
+        lambda x: scipy.linalg.solve(np.diag(x), x),
+        "np.linalg.solve",
+        lambda x: np.linalg.solve(np.diag(x), x),
+    ),
+    "another of SciPy": (
+        lambda x: scipy.linalg.sqrtm(np.diag(x)),
+        "rune.callback",
+        lambda x: rune.callback(lambda a: scipy.linalg.sqrtm(a), np.zeros((3, 3)), np.diag(rune.detach(x))),
     ),
     "fromiter": (
         lambda x: np.fromiter((v for v in x), float),
@@ -124,6 +139,7 @@ GENERAL = {
     "an operand": lambda x: np.ones(2) * [x[0], x[1]],
     "a method": lambda x: np.ones((2, 2)).dot([x[0], x[1]]),
     "an element of a call": lambda x: np.zeros(3)[x[0].astype(int)],
+    "an iterator": lambda x: np.nditer(x),
     "a number": lambda x: float(x[0]),
     "a branch": lambda x: x if x[0] > 0 else -x,
 }
