@@ -75,6 +75,17 @@ INSTEAD = {
         "rune.callback",
         lambda x: rune.callback(lambda a: scipy.linalg.sqrtm(a), np.zeros((3, 3)), np.diag(rune.detach(x))),
     ),
+    "array2string": (lambda x: (np.array2string(x), x)[1], "write str(x)", lambda x: (str(x), x)[1]),
+    "unique": (
+        lambda x: np.sum(np.unique(np.round(x))),
+        "np.diff(s) != 0",
+        lambda x: (s := np.sort(np.round(x)))[0] + np.sum(s[1:], where=np.diff(s) != 0),
+    ),
+    "nonzero": (
+        lambda x: np.sum(x[np.nonzero(x > 1)]),
+        "a reduction with where=mask",
+        lambda x: np.sum(x, where=x > 1),
+    ),
     "fromiter": (
         lambda x: np.fromiter((v for v in x), float),
         "np.fromiter(items, float, like=x)",

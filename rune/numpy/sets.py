@@ -27,9 +27,15 @@ __all__ = ["concrete", "dependent"]
 
 
 def dependent(name: str, x: Any) -> TracedValueError:
-    return TracedValueError(
-        f"{name}: the value is traced by {x.level.name}; a shape would depend on values: write np.where(mask, x, 0)"
-    )
+    if name in ("array_repr", "array_str", "array2string", "tobytes"):
+        rest = (
+            "its numbers are not known here: write str(x), which shows what is, or print the result outside"
+        )
+    elif name.startswith("unique"):
+        rest = "a shape would depend on values: write s = np.sort(x), and np.diff(s) != 0 for a mask of what is new"
+    else:
+        rest = "a shape would depend on values: write np.where(mask, x, 0), or a reduction with where=mask"
+    return TracedValueError(f"{name}: the value is traced by {x.level.name}; {rest}")
 
 
 def concrete(name: str, x: Any) -> np.ndarray:
