@@ -112,6 +112,8 @@ def of_call(what: str, frame: Any, call: ast.Call) -> str:
         return BUILTINS.get(name, "")
     if getattr(math, name, None) is called:
         return f"for math.{name} write {MATH[name]}" if name in MATH else ""
+    if isinstance(called, type) and issubclass(called, np.generic):
+        return f"for np.{name}(x) write x.astype(np.{name})"
     for module, prefix in ((np, "np"), (np.linalg, "np.linalg")):
         if getattr(module, name, None) is called:
             lists = what == "asarray" and any(isinstance(meant(frame, x), (list, tuple)) for x in call.args)

@@ -86,6 +86,7 @@ INSTEAD = {
         "a reduction with where=mask",
         lambda x: np.sum(x, where=x > 1),
     ),
+    "a scalar type": (lambda x: np.float32(x), "x.astype(np.float32)", lambda x: x.astype(np.float32)),
     "fromiter": (
         lambda x: np.fromiter((v for v in x), float),
         "np.fromiter(items, float, like=x)",
