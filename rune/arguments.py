@@ -176,7 +176,7 @@ def raws(leaves: list) -> list:
     return [raw(x) for x in leaves]
 
 
-def fitted(name: str, x: Any, tree: Tree, types: list[Type | None], what: str) -> list:
+def fitted(name: str, x: Any, tree: Tree, types: list[Type | None], what: str, root: str = "") -> list:
     """The leaves of what a user's function returned or was given, each cast to its type.
 
     A leaf that has no derivative (no type, or a type of integers) is not looked at.
@@ -185,7 +185,7 @@ def fitted(name: str, x: Any, tree: Tree, types: list[Type | None], what: str) -
     if own_tree != tree:
         raise ValueError(f"{name}: the structure {own_tree} {what}, {tree} expected")
     leaves = raws(found)
-    for k, (leaf, t, path) in enumerate(zip(leaves, types, tree.paths(), strict=True)):
+    for k, (leaf, t, path) in enumerate(zip(leaves, types, tree.paths(root), strict=True)):
         if t is None or not t.inexact:
             continue
         refuse(name, path, leaf)

@@ -16,7 +16,6 @@ import numpy as np
 from rune.batch import Lanes
 from rune.jvp import Dual
 from rune.level import Value
-from rune.primitives.movement import broadcast_
 from rune.program import Literal, Program
 from rune.trace import Staged, constant
 
@@ -58,19 +57,11 @@ def kind_of(x: Any) -> Kind:
             x = x.primal
         elif isinstance(x, Lanes):
             x = x.value
-        elif isinstance(x, Staged) and (found := constant_of(x)) is not None:
+        elif isinstance(x, Staged) and (found := x.constant()) is not None:
             x = found
         else:
             return KNOWN
     return KNOWN if np.any(x if np.ndim(x) == 0 or any(np.asarray(x).strides) else x.flat[0]) else ZERO
-
-
-def constant_of(x: Staged) -> Any:
-    """The value that a variable of a trace repeats, where it is a constant."""
-    e = x.level.made.get(id(x.var))
-    while e is not None and e.primitive is broadcast_:
-        e = x.level.made.get(id(e.inputs[0]))
-    return e.params["value"] if e is not None and e.primitive is constant else None
 
 
 def of_program(program: Program, kinds: list[Kind]) -> list[Kind]:

@@ -66,6 +66,15 @@ class Staged(Value):
     def type(self) -> Type:
         return self.var.type
 
+    def constant(self) -> Any:
+        """The plain value that this is, where it is one: an array, or one repeated element."""
+        made = self.level.made.get(id(self.var))
+        if made is not None and made.primitive is broadcast_:
+            made = self.level.made.get(id(made.inputs[0]))
+        if made is None or made.primitive is not constant:
+            return None
+        return np.broadcast_to(made.params["value"], self.type.shape)
+
 
 class Trace(Level):
     traces = True
@@ -112,6 +121,8 @@ class Trace(Level):
     def variable(self, x: Any) -> Var:
         if isinstance(x, Staged) and x.level is self:
             return x.var
+        if isinstance(x, Staged) and (known := x.constant()) is not None and repeated(known) is not None:
+            return self.constant(known)
         if isinstance(x, Value):
             found = self.captured.get(id(x))
             if found is None:

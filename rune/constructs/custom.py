@@ -22,7 +22,7 @@ from rune.constructs.call import call
 from rune.jvp import Forward
 from rune.level import Level, Value, bind, opened
 from rune.linear import Tangent
-from rune.linearity import of_program
+from rune.linearity import Kind, kind_of, of_program
 from rune.primitives import movement
 from rune.primitives.primitive import Primitive, Unknown, zeros
 from rune.program import Type, type_of
@@ -89,7 +89,7 @@ class Ruled(Primitive):
             {
                 **params,
                 "program": over(params["program"]),
-                "rule": marked(over(params["rule"]), params["rule"]),
+                "rule": over(params["rule"]),
             },
         )
         return outs, [True] * len(outs)
@@ -99,11 +99,6 @@ class Ruled(Primitive):
 
     def show(self, e, name):
         return f"{self.name} ({', '.join(name(v) for v in e.inputs)})", []
-
-
-def marked(derived: Any, like: Any) -> Any:
-    derived.linear = like.linear
-    return derived
 
 
 class Pulled(Primitive):
@@ -164,8 +159,19 @@ def no_forward() -> TypeError:
     )
 
 
+def all_linear(moving: list, changes: list) -> list:
+    """What a tangent map gave, where it was given tangents: tangents too, or zeros."""
+    tangent = next((t for t in moving if isinstance(t, Tangent)), None)
+    if tangent is not None and any(not isinstance(x, Tangent) and kind_of(x) is Kind.KNOWN for x in changes):
+        raise TypeError(
+            f"{tangent.level.name}: a custom_jvp tangent map returns a value that depends on no tangent and "
+            f"is not known to be zero, which is not linear"
+        )
+    return changes
+
+
 def map_program(params: dict, moving: list, residuals: list) -> list:
-    return bind(call, [*moving, *residuals], {"program": params["rule"]})
+    return all_linear(moving, bind(call, [*moving, *residuals], {"program": params["rule"]}))
 
 
 def pull_program(params: dict, moving: list, residuals: list) -> list:
@@ -197,7 +203,6 @@ class Applied:
         self.types = [type_or_none(x) for x in leaves]
         self.moving = [t is not None and t.inexact for t in self.types]
         arguments = args.build([box(x) for x in leaves])
-        self.single = len(arguments) == 1
         result = rule(*arguments)
         if not isinstance(result, tuple) or len(result) != 2 or not callable(result[1]):
             raise TypeError(f"{name}: the rule must return (result, a function), got {describe(result)}")
@@ -235,16 +240,16 @@ class Applied:
 def pulled_to(name: str, result: Any, args: Tree, types: list, what: str) -> list:
     """What a pullback returned, as cotangents of all leaves of the arguments."""
     arguments = args.build(list(range(args.size)))
-    if len(arguments) == 1:
-        args = flatten(arguments[0])[1]
-    return fitted(name, result, args, types, f"returned by the {what}")
+    if len(arguments) != 1:
+        return fitted(name, result, args, types, f"returned by the {what}")
+    return fitted(name, result, flatten(arguments[0])[1], types, f"returned by the {what}", "0")
 
 
 def none_of(t: Type | None) -> Any:
     return 0 if t is None else zeros(t)
 
 
-class Kind:
+class RuleKind:
     """One of the two kinds of rule: how its derivative is applied at once, and how it is traced."""
 
     def __init__(self, name: str, primitive: Ruled, at_once: Callable, traced: Callable):
@@ -278,8 +283,8 @@ class Kind:
         if all(t is None for _, t in moving):
             given = iter([None] * sum(run.changing))
         else:
-            changes = self.at_once(run, [zeros(type_of(p)) if t is None else t for p, t in moving])
-            given = iter(self.lowered(level, changes))
+            tangents = [zeros(type_of(p)) if t is None else t for p, t in moving]
+            given = iter(all_linear(tangents, self.lowered(level, self.at_once(run, tangents))))
         return run.tree.build(
             [
                 box(level.dual(x, next(given))) if changes else box(x)
@@ -325,9 +330,7 @@ def highest(leaves: list) -> Level | None:
 
 def traced_map(level: Trace, run: Applied) -> Any:
     moving = [level.input(t.strong()) for t, m in zip(run.types, run.moving, strict=True) if m]
-    program = level.close(run.tangents(moving), f"{run.name}.map")
-    program.linear = True
-    return program
+    return level.close(run.tangents(moving), f"{run.name}.map")
 
 
 def traced_pullback(level: Trace, run: Applied) -> Any:
@@ -340,8 +343,8 @@ def pull_at_once(run: Applied, moving: list) -> list:
     return pulled_back(moving, [], types, pull=run.cotangents)
 
 
-jvp_rule = Kind("rune.custom_jvp", ruled_jvp, lambda run, moving: run.tangents(moving), traced_map)
-vjp_rule = Kind("rune.custom_vjp", ruled_vjp, pull_at_once, traced_pullback)
+jvp_rule = RuleKind("rune.custom_jvp", ruled_jvp, lambda run, moving: run.tangents(moving), traced_map)
+vjp_rule = RuleKind("rune.custom_vjp", ruled_vjp, pull_at_once, traced_pullback)
 
 
 def custom_jvp(rule):
