@@ -58,7 +58,7 @@ SCIPY = (
 
 # By the call in the user's source, for functions that are C code.
 NUMPY = {
-    "array": "for np.array([a, b]) write np.array([a, b], like=a) or np.stack([a, b])",
+    "array": "for np.array([a, b]) write np.stack([a, b]), or np.array([a, b], like=x) with an array x",
     "arange": "for np.arange(start, stop, step) write start + step * np.arange(n)",
     "fromiter": "for np.fromiter(items, float) write np.fromiter(items, float, like=x)",
 } | {

@@ -14,7 +14,7 @@ GENERATOR = np.random.default_rng(0)
 
 # What is written, the advice, and what is written by it.
 INSTEAD = {
-    "array": (lambda x: np.array([x[0], x[1]]), "np.array([a, b], like=a)", lambda x: np.array([x[0], x[1]], like=x)),
+    "array": (lambda x: np.array([x[0], x[1]]), "np.array([a, b], like=x)", lambda x: np.array([x[0], x[1]], like=x)),
     "array, stacked": (lambda x: np.array([x, x]), "np.stack([a, b])", lambda x: np.stack([x, x])),
     "over several lines": (
         lambda x: np.array(
@@ -23,7 +23,7 @@ INSTEAD = {
                 x[1],
             ]
         ),
-        "np.array([a, b], like=a)",
+        "np.array([a, b], like=x)",
         lambda x: np.array([x[0], x[1]], like=x),
     ),
     "asarray": (lambda x: np.asarray(x) * 2, "rune.asarray(x)", lambda x: rune.asarray(x) * 2),
@@ -119,6 +119,7 @@ def test_the_advice_for_a_call_gives_what_numpy_gives(name):
     assert isinstance(error, rune.TracedValueError)
     last = str(error).rpartition("; ")[2]
     assert advice in last
+    np.testing.assert_allclose(better(X), written(X), rtol=1e-14)  # and outside every transformation
     for way in (rune.jit(better), lambda x: rune.jvp(better, (x,), (x,))[0]):
         np.testing.assert_allclose(way(X), written(X), rtol=1e-14)
 
