@@ -119,12 +119,19 @@ def _(fn, a):
 
 @row("sign", "c")
 def _(fn, a):
-    """z / |z|, as NumPy 2 defines it; 0 stays 0."""
+    """z / |z|, as NumPy 2 defines it; 0 at 0, and one infinite part alone gives the direction."""
     re, im = parts(fn, a)
     size = libm(fn, "hypot", re, im)
-    zero = cmp(fn, "oeq", size, num(0.0, re))
-    safe = select(fn, zero, num(1.0, re), size)
-    return complex_of(fn, I(fn, "fdiv", re, safe), I(fn, "fdiv", im, safe), a.kind)
+    zero, one = num(0.0, re), num(1.0, re)
+    at_zero = cmp(fn, "oeq", size, zero)
+    infinite = [ROWS["isinf", "f"](fn, x) for x in (re, im)]
+    either, both = or_(fn, *infinite), and_(fn, *infinite)
+    out = []
+    for x, here in zip((re, im), infinite, strict=True):
+        along = select(fn, here, C(fn, "copysign", one, x), zero)
+        along = select(fn, both, num(math.nan, re), along)
+        out.append(select(fn, either, along, select(fn, at_zero, zero, I(fn, "fdiv", x, size))))
+    return complex_of(fn, *out, a.kind)
 
 
 @row("isnan isinf", "c")
@@ -155,10 +162,27 @@ for _op, _symbol in LIBM_COMPLEX.items():
     ROWS[_op, "c"] = functools.partial(lambda symbol, fn, *a: libm_complex(fn, symbol, *a), _symbol)
 
 
+def whole_power(fn, a: Value, n: Value) -> Value:
+    """a ** n for a whole n below 100 in size: squares, multiplied by its bits in NumPy's order."""
+    size = C(fn, "fabs", n)
+    left, p, out = size, a, constant(1, a.kind)
+    for bit in range(7):
+        half = C(fn, "floor", I(fn, "fmul", left, num(0.5, n)))
+        odd = cmp(fn, "one", left, I(fn, "fadd", half, half))
+        out = select(fn, odd, ROWS["mul", "c"](fn, out, p), out)
+        left = half
+        p = ROWS["mul", "c"](fn, p, p) if bit < 6 else p
+    square = ROWS["mul", "c"](fn, a, a)
+    for k, known in ((1.0, a), (2.0, square), (3.0, ROWS["mul", "c"](fn, square, a))):
+        out = select(fn, cmp(fn, "oeq", n, num(k, n)), known, out)
+    inverse = ROWS["div", "c"](fn, constant(1, a.kind), out)
+    return select(fn, cmp(fn, "olt", n, num(0.0, n)), inverse, out)
+
+
 @row("pow", "c")
 def _(fn, a, b):
     """libm's, but x ** 0 is 1, 0 ** y is 0 (NaN where the real part of y is not positive), and
-    constant small powers multiply, as in NumPy."""
+    whole powers below 100 multiply, as in NumPy."""
     (ar, ai), (br, bi) = parts(fn, a), parts(fn, b)
     if is_constant(bi, 0.0):
         square = ROWS["mul", "c"](fn, a, a)
@@ -168,7 +192,9 @@ def _(fn, a, b):
         if is_constant(br, 3.0):
             return ROWS["mul", "c"](fn, a, square)
     zero = num(0.0, ar)
-    r = libm_complex(fn, "cpow", a, b)
+    whole = and_(fn, cmp(fn, "oeq", C(fn, "trunc", br), br), cmp(fn, "oeq", bi, zero))
+    whole = and_(fn, whole, cmp(fn, "olt", C(fn, "fabs", br), num(100.0, br)))
+    r = select(fn, whole, whole_power(fn, a, br), libm_complex(fn, "cpow", a, b))
     origin = and_(fn, cmp(fn, "oeq", ar, zero), cmp(fn, "oeq", ai, zero))
     limit = select(
         fn, cmp(fn, "ogt", br, zero), constant(0, a.kind), constant(complex(math.nan, math.nan), a.kind)

@@ -18,7 +18,7 @@ from rune.primitives.map import cast
 from rune.program import type_of
 
 __all__ = [
-    "asarray", "axes_of", "axis_of", "broadcast_shape", "common", "dtype_of", "integer", "lifted",
+    "asarray", "axes_of", "axis_of", "broadcast_shape", "common", "dtype_of", "integer", "known", "lifted",
     "operand", "promote", "shape_of", "shape_to", "supported",
 ]  # fmt: skip
 
@@ -173,6 +173,18 @@ def integer(x: Any) -> int:
             f"pass it as a Python int, or name it in static_argnames"
         )
     return operator.index(x)
+
+
+def known(name: str, x: Any) -> Any:
+    """An argument that decides what is computed, so that its value must be known."""
+    if not isinstance(x, Value):
+        return x
+    try:
+        return x.level.concrete(x)
+    except TracedValueError as error:
+        raise TracedValueError(
+            f"{name}: {error}; it decides what is computed: name it in static_argnames, or close over it"
+        ) from None
 
 
 def axis_of(axis: Any, ndim: int) -> int:

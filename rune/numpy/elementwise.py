@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import TracedValueError, Value
+from rune.level import TracedValueError, Value, bind
 from rune.numpy.arguments import (
     asarray,
     common,
@@ -28,6 +28,7 @@ from rune.numpy.arguments import (
 )
 from rune.numpy.register import attribute, function, method
 from rune.primitives import movement
+from rune.primitives.effects import check_
 from rune.primitives.map import cast, elementwise, short
 from rune.primitives.scalar import TABLE, e
 from rune.program import type_of
@@ -86,12 +87,12 @@ def power(x: Any, y: Any, operator: bool = False) -> Any:
         found = short(TABLE[NAMED.get(y, "pow")], (x,) if y in NAMED else (x, y))
         if found is not None:
             return found
+    dtype = common(x, y)
+    if dtype.kind in "iu" and dtype_of(y).kind == "i":
+        whole_exponent(y)
     if isinstance(y, Value) or np.ndim(y):
         return elementwise("pow", x, y, operator=operator)
-    dtype = common(x, y)
     if dtype.kind not in "fc":
-        if y < 0:
-            raise ValueError("Integers to negative integer powers are not allowed.")
         square = type(y) is int and y == 2 and (operator or dtype == dtype_of(x))
         return (
             elementwise("square", x, operator=operator)
@@ -110,6 +111,15 @@ def power(x: Any, y: Any, operator: bool = False) -> Any:
             else cast(x, dtype)
         )
     return x if name is None else elementwise(name, x, operator=operator)
+
+
+def whole_exponent(y: Any) -> None:
+    """NumPy refuses negative powers of integers; what is traced is checked where it is known."""
+    message = "Integers to negative integer powers are not allowed."
+    if isinstance(y, Value):
+        bind(check_, [e.ge(y, 0)], {"message": message, "lanes": 0})
+    elif np.any(np.less(y, 0)):
+        raise ValueError(message)
 
 
 def out_of_bounds(name: str, x: Any, y: Any) -> Any:
@@ -350,6 +360,8 @@ def clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None, **how):
     low, high = (None if v is None else operand(v) for v in (low, high))
     dtype = how.get("dtype") or common(*(v for v in (a, low, high) if v is not None))
     a = cast(a, dtype)
+    if low is None and high is None:
+        return positive(a)
     if low is not None:
         a = e.maximum(a, cast(low, dtype))
     return a if high is None else e.minimum(a, cast(high, dtype))

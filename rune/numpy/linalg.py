@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from rune.level import Value
 from rune.numpy.arguments import (
     asarray,
     axes_of,
     dtype_of,
     inexact,
     integer,
+    known,
     lifted,
     promote,
     real_dtype,
@@ -118,16 +120,16 @@ def tensorinv(a, ind=2):
 
 
 @functools.lru_cache(maxsize=256)
+def by_singular_values(a, rcond):
+    """The pseudo-inverse as NumPy computes it; `rcond` is a number, or one per matrix with an axis of 1."""
+    u, s, vh = factor.svd(a)
+    large = e.gt(s, e.mul(rcond, reduced("max", s, -1, True)))
+    inverse = e.select(large, e.div(1.0, e.select(large, s, 1.0)), 0.0)
+    return matmul(H(vh), e.mul(movement.reshape(inverse, (*shape_of(inverse), 1)), H(u)))
+
+
 def pinv_program(type, rcond):
-    """The pseudo-inverse by singular values, as NumPy computes it."""
-
-    def by_singular_values(a):
-        u, s, vh = factor.svd(a)
-        large = e.gt(s, e.mul(rcond, reduced("max", s, -1, True)))
-        inverse = e.select(large, e.div(1.0, e.select(large, s, 1.0)), 0.0)
-        return matmul(H(vh), e.mul(movement.reshape(inverse, (*shape_of(inverse), 1)), H(u)))
-
-    return record("pinv", [type], lambda args: [by_singular_values(*args)])[0]
+    return record("pinv", [type], lambda args: [by_singular_values(args[0], rcond)])[0]
 
 
 factor.Pinv.program = staticmethod(pinv_program)
@@ -146,6 +148,8 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=None):
             if rtol is np._NoValue
             else rtol
         )
+    if isinstance(rcond, Value) or np.ndim(rcond):
+        return by_singular_values(a, movement.reshape(asarray(rcond), (*shape_of(rcond), 1)))
     return factor.pinv(a, float(rcond))
 
 
@@ -354,6 +358,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
 
 
 def vector_norm_over(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    ord = known("ord", ord)
     if ord is None or ord == 2:
         return safe_root(reduced("sum", squared(x), axes, keepdims))
     size = e.abs(x)
@@ -369,10 +374,12 @@ def vector_norm_over(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) ->
         raise ValueError(f"Invalid norm order '{ord}' for vectors")
     total = reduced("sum", e.pow(size, ord), axes, keepdims)
     zero = e.eq(total, 0)
-    return e.select(zero, cast(0, dtype_of(total)), e.pow(e.select(zero, 1, total), 1.0 / ord))
+    limit = cast(0 if ord > 0 else np.inf, dtype_of(total))
+    return e.select(zero, limit, e.pow(e.select(zero, 1, total), 1.0 / ord))
 
 
 def matrix_norm_over(x: Any, ord: Any, axes: tuple[int, int], keepdims: bool) -> Any:
+    ord = known("ord", ord)
     if axes[0] == axes[1]:
         raise ValueError("Duplicate axes given.")
     if ord in (None, "fro", "f"):

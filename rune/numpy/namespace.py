@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rune.level import TracedValueError
 from rune.numpy import making
 from rune.numpy.register import method
 from rune.value import Traced, box, first_traced, unbox
@@ -51,6 +52,9 @@ class Namespace:
 
     array = asarray
 
+    def from_dlpack(self, x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+        return self.asarray(x, copy=copy) if isinstance(x, Traced) else np.from_dlpack(x)
+
     def full(self, shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
         if first_traced(fill_value) is None:
             return made(np.full(shape, fill_value, dtype))
@@ -71,6 +75,19 @@ class Namespace:
 
 
 namespace = Namespace()
+
+
+@method("__dlpack__")
+def dlpack(a: Any, **how: Any) -> Any:
+    raise TracedValueError(
+        f"from_dlpack: the value is traced by {a.level.name}; another library cannot hold it: "
+        f"compute with it as it is, and hand on the result outside"
+    )
+
+
+@method("__dlpack_device__")
+def dlpack_device(a: Any) -> tuple[int, int]:
+    return (1, 0)  # the CPU
 
 
 @method("__array_namespace__")

@@ -254,6 +254,11 @@ def outer(a, b, out=None):
 
 @function("linalg.outer")
 def linalg_outer(x1, x2, /):
+    one, two = (len(shape_of(asarray(x))) for x in (x1, x2))
+    if (one, two) != (1, 1):
+        raise ValueError(
+            f"Input arrays must be one-dimensional, but they are x1.ndim={one} and x2.ndim={two}."
+        )
     return outer(x1, x2)
 
 

@@ -86,23 +86,10 @@ def reduced(op: str, a: Any, axis: Any = None, keepdims: Any = False, where: Any
         kept = tuple(n for k, n in enumerate(shape) if k not in axes)
         out = movement.broadcast(cast(operand(initial), dtype), kept)
     else:
-        out = (
-            complex_extreme(op, a, axes)
-            if op in ("max", "min") and dtype.kind == "c"
-            else reduce(op, a, axes)
-        )
+        out = reduce(op, a, axes)
         if given:
             out = COMBINE[op](out, cast(operand(initial), dtype))
     return keep(out, shape, axes, keepdims)
-
-
-def complex_extreme(op: str, a: Any, axes: tuple[int, ...]) -> Any:
-    """The first in NumPy's order of complex numbers: by the real part, then by the imaginary one."""
-    re, im = e.real(a), e.imag(a)
-    first = reduce(op, re, axes)
-    wide = keep(first, shape_of(a), axes, True)
-    spare = NEUTRAL[op](dtype_of(im))
-    return e.complex(first, reduce(op, e.select(e.eq(re, wide), im, spare), axes))
 
 
 def reduction(op: str, *names: str, by_dtype: bool = False) -> None:
@@ -174,7 +161,9 @@ def moments(a, axis, dtype, ddof, keepdims, where, mean_, correction):
     squares = e.add(e.square(e.real(d)), e.square(e.imag(d))) if inner.kind == "c" else e.square(d)
     total = reduced("sum", squares, axes, False, where)
     n = count(a, axes, where, real_dtype(inner))
-    left = e.maximum(e.sub(n, ddof), 0) if isinstance(n, Value) or np.ndim(n) else max(n - ddof, 0)
+    ddof = operand(ddof)
+    known = not isinstance(ddof, Value) and type(n) is int
+    left = max(n - ddof, 0) if known else cast(e.maximum(e.sub(n, ddof), 0), real_dtype(inner))
     return keep(e.div(total, left), shape, axes, keepdims), result
 
 

@@ -86,6 +86,8 @@ def triangle(m: Any, mask: np.ndarray) -> Any:
 
 def rows_and_columns(m: Any) -> tuple[int, int]:
     shape = shape_of(m)
+    if not shape:
+        raise TypeError("a triangle needs an array of one axis or more, not a 0-d one")
     return shape[-2:] if len(shape) > 1 else (shape[0], shape[0])
 
 

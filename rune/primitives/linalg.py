@@ -44,7 +44,7 @@ class LU(Primitive):
         lu, perm = np.empty_like(a), np.empty(a.shape[:-1], np.int64)
         import scipy.linalg  # on first use: it takes longer to import than all the rest
 
-        for k in np.ndindex(*a.shape[:-2]):
+        for k in np.ndindex(*a.shape[:-2] if a.size else (0,)):
             getrf = scipy.linalg.get_lapack_funcs("getrf", (a,))
             lu[k], pivots, info = getrf(a[k])
             if info > 0 and params["check"]:

@@ -57,7 +57,7 @@ class Reduce(Primitive):
     def jvp(self, primals, tangents, params):
         (x,), (dx,), op, axes = primals, tangents, params["op"], params["axes"]
         (out,) = bind(self, primals, params)
-        if dx is None or op in ("any", "all", *ARG):
+        if dx is None or op in ("any", "all", *ARG) or type_of(x).size == 0:
             return [out], [None]
         if op == "sum":
             return [out], bind(self, [dx], params)
