@@ -15,6 +15,7 @@ import numpy as np
 
 from rune.arguments import array_leaves, callable_, finished, inexact, leaf_type, raws, type_or_none
 from rune.batch import Batch, Lanes
+from rune.derive import live
 from rune.eager import Eager, Tape
 from rune.jvp import Forward
 from rune.level import bind, opened
@@ -188,7 +189,7 @@ class Reverse:
         env = dict(zip(map(id, self.inputs), tangents, strict=True))
         here = lambda a: env[id(a)] if self.recorder.owns(a) else a
         with np.errstate(all="ignore"):
-            for r in self.recorder.records:
+            for r in live(self.recorder, self.tangents):
                 env.update(
                     zip(map(id, r.outs), bind(r.primitive, [here(a) for a in r.args], r.params), strict=True)
                 )

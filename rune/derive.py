@@ -27,7 +27,7 @@ from rune.primitives.primitive import zeros
 from rune.program import Literal, Program, Type, Var
 from rune.trace import Staged, Trace, record, run
 
-__all__ = ["Linearized", "batch", "guarded", "jvp", "linearize", "transpose"]
+__all__ = ["Linearized", "batch", "guarded", "jvp", "linearize", "live", "transpose"]
 
 Mask = tuple[bool, ...]
 

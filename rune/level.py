@@ -19,7 +19,9 @@ __all__ = [
     "TracedValueError",
     "Value",
     "apply",
+    "beneath",
     "bind",
+    "executing",
     "innermost",
     "innermost_trace",
     "opened",
@@ -50,6 +52,7 @@ class Level:
     def __init__(self, name: str):
         self.name = name
         self.depth = -1
+        self.base = -1  # the height of the stack before it was opened, alone or with others
         self.alive = False
         self.additions: dict = {}  # what was added to totals directly inside this level
 
@@ -72,6 +75,7 @@ class Level:
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.levels: list[Level] = []
+        self.hidden: list[list[Level]] = []  # what `beneath` took off; one that is opened meanwhile is above
 
 
 stack = _Stack()
@@ -83,7 +87,8 @@ def opened(*levels: Level):
     below = stack.levels
     height = len(below)
     for level in levels:
-        level.depth = len(below)
+        level.depth = len(below) + sum(map(len, stack.hidden))
+        level.base = height
         level.alive = True
         below.append(level)
     try:
@@ -94,9 +99,26 @@ def opened(*levels: Level):
             level.alive = False
 
 
+@contextlib.contextmanager
+def beneath(level: Level):
+    """The stack as it was before `level` was opened, for code that runs on the values around it."""
+    stack.hidden.append(stack.levels[level.base :])
+    del stack.levels[level.base :]
+    try:
+        yield
+    finally:
+        stack.levels[level.base :] = stack.hidden.pop()
+
+
 def innermost() -> Level | None:
     """The innermost running transformation of this thread."""
     return stack.levels[-1] if stack.levels else None
+
+
+def executing() -> Level | None:
+    """The innermost running transformation, also where code runs beneath it: whose executions count."""
+    hidden = stack.hidden[-1] if stack.hidden else []
+    return hidden[-1] if hidden and len(stack.levels) == hidden[0].base else innermost()
 
 
 def running() -> list[Level]:

@@ -19,7 +19,6 @@ from rune.constructs.host import callback
 from rune.constructs.iterate import while_
 from rune.constructs.remat import remat
 from rune.constructs.scan import scan as scan_primitive
-from rune.jvp import Forward
 from rune.level import Value, apply, innermost, staging, tracing
 from rune.primitives import movement
 from rune.primitives.effects import check_
@@ -51,13 +50,13 @@ def map(f, xs):
     return looped(name, lambda _, x: (None, f(x)), None, xs, None, False)[1]
 
 
-def looped(name: str, step: Any, init: Any, xs: Any, length: Any, reverse: bool) -> tuple:
+def looped(name: str, step: Any, init: Any, xs: Any, length: Any, reverse: bool, **number: int) -> tuple:
     carry, carry_tree = started(name, init)
     rows, rows_tree = parted(name, xs, "xs")
     n = rows_in(name, rows, rows_tree, length)
     loop = Step(name, step, carry_tree, rows_tree, [type_of(x) for x in carry])
     if tracing() or n == 0:
-        return recorded(loop, carry, rows, n, reverse)
+        return recorded(loop, carry, rows, n, reverse, number)
     return stepped(loop, carry, rows, n, reverse)
 
 
@@ -69,17 +68,20 @@ def segmented(step: Any, init: Any, xs: Any, length: Any, reverse: bool, every: 
     n = rows_in(NAME, leaves, tree, length)
     leaves = [box(x) for x in leaves]
     whole = n - n % every
-    inner = remat(lambda carry, rows, k: scan(step, carry, rows, length=k, reverse=reverse))
+    inner = remat(
+        lambda carry, rows, k, first: looped(NAME, step, carry, rows, k, bool(reverse), first=first)
+    )
 
     def main(carry):
         rows = [np.reshape(x[:whole], (n // every, every, *np.shape(x)[1:])) for x in leaves]
-        step_over = lambda c, segment: inner(c, segment, every)
-        carry, out = scan(step_over, carry, tree.build(rows), length=n // every, reverse=reverse)
+        step_over = lambda c, segment: inner(c, segment, every, 0)
+        rows = tree.build(rows)
+        carry, out = looped(NAME, step_over, carry, rows, n // every, bool(reverse), segment=every)
         found, shape = parted(NAME, out)
         found = [box(x) for x in found]
         return carry, shape.build([np.reshape(x, (whole, *np.shape(x)[2:])) for x in found])
 
-    tail = lambda carry: inner(carry, tree.build([x[whole:] for x in leaves]), n - whole)
+    tail = lambda carry: inner(carry, tree.build([x[whole:] for x in leaves]), n - whole, whole)
     if n == whole:
         return main(init)
     if n < every:
@@ -238,14 +240,12 @@ def as_whole(tree: Tree, types: list[Type]) -> Any:
 
 def stepped(loop: Step, carry: list, rows: list, n: int, reverse: bool) -> Any:
     """The loop run by Python, row by row."""
-    start, outputs = carry, [None] * n
+    outputs: list = [None] * n
     for k in reversed(range(n)) if reverse else range(n):
         row = [tables.getitem(x, k) if isinstance(x, Value) else read_only(x, k) for x in rows]
         carry, found = loop([writeable(x) for x in carry], row)
         carry = [owned(x) for x in carry]
         outputs[k] = [owned(x) for x in found]
-    if not any(isinstance(x, Value) for x in [*start, *rows]):
-        carry, outputs = constant(carry), [constant(row) for row in outputs]
     stacks = [stack([o[j] for o in outputs]) for j in range(len(outputs[0]))]
     return finished(carry, loop.carry), finished(stacks, loop.outputs)
 
@@ -268,15 +268,6 @@ def writeable(x: Any) -> Any:
     return level.lift(x) if level is not None and isinstance(x, np.ndarray) else x
 
 
-def constant(xs: list) -> list:
-    """What became a value of the running differentiation only to be writeable, as it was."""
-    level = innermost()
-    if not isinstance(level, Forward):
-        return xs
-    pairs = [level.open(x) for x in xs]
-    return [p if t is None else x for x, (p, t) in zip(xs, pairs, strict=True)]
-
-
 def stack(xs: list) -> Any:
     if not any(isinstance(x, Value) for x in xs):
         return np.stack(xs)
@@ -284,8 +275,8 @@ def stack(xs: list) -> Any:
     return movement.concatenate([movement.reshape(cast(x, dtype), (1, *type_of(x).shape)) for x in xs], 0)
 
 
-def recorded(loop: Step, carry: list, rows: list, n: int, reverse: bool) -> Any:
-    """The loop as one operation: its step traced once."""
+def recorded(loop: Step, carry: list, rows: list, n: int, reverse: bool, number: dict) -> Any:
+    """The loop as one operation: its step traced once; `number` says how its steps are counted (`nest.Loop`)."""
     types = [type_of(x) for x in carry] + [row_type(type_of(x)) for x in rows]
     c = len(carry)
 
@@ -301,7 +292,7 @@ def recorded(loop: Step, carry: list, rows: list, n: int, reverse: bool) -> Any:
         return finished(carry, loop.carry), finished(empty, loop.outputs)
     params = {"step": program, "length": n, "reverse": reverse, "carries": c, "rows": len(rows), "kept": 0}
     args = [*carry, *rows, *captures]
-    outs = apply(scan_primitive, args, params)
+    outs = apply(scan_primitive, args, {**params, **number})
     arrive([(total, summed(x)) for total, x in zip(totals, outs[len(outs) - len(totals) :], strict=True)])
     outs = outs[: len(outs) - len(totals)]
     return loop.carry.build([box(x) for x in outs[:c]]), loop.outputs.build([box(x) for x in outs[c:]])

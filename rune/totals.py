@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rune.arguments import callable_, raws, type_or_none
-from rune.level import Level, Value, innermost
+from rune.level import Level, Value, executing
 from rune.primitives import reduce
 from rune.primitives.map import cast
 from rune.primitives.scalar import e
@@ -63,7 +63,7 @@ class Total:
             raise TypeError(f"rune.Total.add: {self.name}: {describe(v)} is no array and no number")
         if type_of(x).dtype == bool:
             x = cast(x, np.int64)  # booleans are counted
-        level = innermost()
+        level = executing()
         if level is scope.level:
             scope.sum = plus(scope.sum, x)
         else:
@@ -76,7 +76,7 @@ class Total:
         t = type_or_none(start)
         if t is None:
             raise TypeError(f"{name}: {self.name}: {describe(zero)} is no array and no number")
-        scope = _Scope(self, innermost())
+        scope = _Scope(self, executing())
         _scopes.open.append(scope)
         try:
             result = f()

@@ -125,3 +125,172 @@ def test_a_rule_reads_under_one_differentiation_and_is_traced_under_jit():
     kinds.clear()
     rune.jit(f)(x), rune.vmap(f)(lanes), rune.hessian(lambda x: np.sum(f(x)))(x)
     assert not any(kinds)
+
+
+# Rules that hold loops, buffers, other rules and transformations ---------------------------------------
+
+is_map = lambda kind: kind is rune.custom_jvp
+
+
+def by_scan(kind):
+    def rule(x):
+        sums, _ = rune.scan(lambda c, r: (c + r * np.arange(3.0), None), np.zeros(3), x)
+        k = sums[1]
+        back = lambda g: g * 2 * k * np.ones(3)
+        return np.sum(x) ** 2, (lambda d: 2 * np.sum(d) * k) if is_map(kind) else back
+
+    return kind(rule)
+
+
+def by_iterate(kind):
+    def rule(x):
+        total = np.sum(x)
+        small = lambda c: np.abs(c * c - total) < 1e-13
+        k = rune.iterate(lambda c: (c + total / c) / 2, 1.0, until=small, max_steps=50)
+        return k, (lambda d: np.sum(d) / 2 / k) if is_map(kind) else (lambda g: g / 2 / k * np.ones(3))
+
+    return kind(rule)
+
+
+def by_buffer(kind):
+    def rule(x):
+        y = rune.asarray(np.zeros(3))
+        y[0], y[1:] = x[0], x[1:] ** 2
+        slope = rune.asarray(np.ones(3))
+        slope[1:] = 2 * x[1:]
+        return np.sum(y), (lambda d: np.sum(slope * d)) if is_map(kind) else (lambda g: g * slope)
+
+    return kind(rule)
+
+
+def by_gradient(kind):
+    def rule(x):
+        y, slope = rune.value_and_grad(lambda x: np.sum(x**3))(x)
+        return y, (lambda d: np.sum(d * slope)) if is_map(kind) else (lambda g: g * slope)
+
+    return kind(rule)
+
+
+def by_another(kind):
+    inner = kind(lambda x: (np.sin(x), lambda d: d * np.cos(x)))
+
+    def rule(x):
+        slope = np.cos(x) * x + np.sin(x)
+        return np.sum(inner(x) * x), (lambda d: np.sum(d * slope)) if is_map(kind) else (lambda g: g * slope)
+
+    return kind(rule)
+
+
+HOLDING = {
+    "scan": (by_scan, lambda x: np.sum(x) ** 2),
+    "iterate": (by_iterate, lambda x: np.sqrt(np.sum(x))),
+    "buffer": (by_buffer, lambda x: x[0] + np.sum(x[1:] ** 2)),
+    "gradient": (by_gradient, lambda x: np.sum(x**3)),
+    "another rule": (by_another, lambda x: np.sum(np.sin(x) * x)),
+}
+kinds = pytest.mark.parametrize("kind", [rune.custom_jvp, rune.custom_vjp], ids=["jvp", "vjp"])
+
+
+@kinds
+@pytest.mark.parametrize("make, plain", HOLDING.values(), ids=HOLDING)
+def test_a_rule_may_hold_anything(make, plain, kind):
+    f = make(kind)
+    each = np.stack([rune.grad(plain)(row) for row in lanes])
+    for value in (f, rune.jit(f)):
+        close(value(x), plain(x))
+    for gradient in (
+        rune.grad(f),
+        rune.jit(rune.grad(f)),
+        rune.grad(rune.jit(f)),
+        rune.grad(rune.remat(f)),
+        rune.jit(rune.grad(rune.remat(f))),
+        rune.grad(lambda x: rune.cond(x[0] > 0, f, lambda x: 0 * np.sum(x), x)),
+    ):
+        close(gradient(x), each[0])
+    close(rune.vmap(rune.grad(f))(lanes), each)
+    close(rune.jit(rune.vmap(rune.grad(f)))(lanes), each)
+    close(rune.grad(lambda rows: np.sum(rune.vmap(f)(rows)))(lanes), each)
+    for hessian in (rune.hessian(f), rune.jit(rune.hessian(f))):
+        close(hessian(x), rune.hessian(plain)(x))
+    twice = lambda f: rune.grad(lambda x: np.sum(rune.grad(f)(x) ** 2))
+    close(twice(f)(x), twice(plain)(x))
+    looped = lambda f: lambda x: rune.scan(lambda c, s: (c + f(x * s), None), 0.0, np.array([1.0, 2.0]))[0]
+    for wrap in (lambda g: g, rune.jit):
+        close(wrap(rune.grad(looped(f)))(x), rune.grad(looped(plain))(x))
+
+
+@kinds
+def test_a_rule_counts_every_execution_once(kind):
+    total = rune.Total("runs")
+    f = kind(lambda x: ((total.add(1.0), x**2)[1], lambda d: 2 * x * d))
+    looped = lambda x: rune.scan(lambda c, _: (f(c), None), x, None, length=3)[0]
+    pair = np.array([2.0, 3.0])
+    for g, at, runs in (
+        (f, 2.0, 1),
+        (rune.jit(f), 2.0, 1),
+        (rune.grad(f), 2.0, 1),
+        (rune.jit(rune.grad(f)), 2.0, 1),
+        (rune.grad(rune.jit(f)), 2.0, 1),
+        (rune.grad(rune.grad(f)), 2.0, 1),
+        (rune.grad(rune.remat(f)), 2.0, 1),
+        (rune.jit(rune.grad(rune.remat(f))), 2.0, 1),
+        (rune.vmap(f), pair, 2),
+        (rune.vmap(rune.grad(f)), pair, 2),
+        (rune.grad(looped), 2.0, 3),
+        (rune.jit(rune.grad(looped)), 2.0, 3),
+    ):
+        assert total.collect(0.0, lambda g=g, at=at: g(at))[1] == runs
+    inside = lambda x: np.prod(np.stack(total.collect(0.0, lambda: f(x))))
+    assert rune.grad(inside)(2.0) == rune.jit(rune.grad(inside))(2.0) == 4.0
+
+
+@kinds
+def test_a_captured_value_is_refused_in_what_the_rule_differentiates(kind):
+    def f(x):
+        inner = lambda y: np.sum(rune.grad(lambda w: np.sum(w * w * x * y))(y))
+        return kind(lambda y: (inner(y), lambda d: np.sum(d) if is_map(kind) else d * np.ones(3)))(x * 2)
+
+    for gradient in (rune.grad(f), rune.jit(rune.grad(f)), rune.grad(rune.jit(f))):
+        with pytest.raises(TypeError, match=r"^rune.custom_.*captures a value that is differentiated"):
+            gradient(x)
+
+
+WRONG_RETURNS = {
+    "no pair": (lambda x: x, TypeError, r"the rule must return \(result, a function\), got float64 \[3\]"),
+    "no function": (lambda x: (x, x), TypeError, r"the rule must return \(result, a function\), got tuple"),
+    "a structure": (lambda x: (x * 1, lambda d: (d, d)), ValueError, r"the structure \(\*, \*\) returned by"),
+    "nothing": (lambda x: (x * 1, lambda d: None), ValueError, r"the structure None returned by the"),
+    "a shape": (
+        lambda x: (x * 1, lambda d: d[:2]),
+        ValueError,
+        r"float64 \[2\] returned by .*, float64 \[3\] exp",
+    ),
+    "a dtype": (
+        lambda x: (x * 1, lambda d: d * 1j),
+        ValueError,
+        r"complex128 \[3\] returned by .*, float64 \[3\] exp",
+    ),
+    "a text": (
+        lambda x: (x * 1, lambda d: "d"),
+        ValueError,
+        r"str 'd' returned by .*, float64 \[3\] expected",
+    ),
+}
+
+
+@kinds
+@ways
+@pytest.mark.parametrize("rule, error, message", WRONG_RETURNS.values(), ids=WRONG_RETURNS)
+def test_what_a_rule_returned_is_told_beside_what_was_expected(rule, error, message, kind, wrap):
+    f = kind(rule)
+    with pytest.raises(error, match=rf"^rune.{kind.__name__}: (0: )?{message}"):
+        wrap(rune.grad(lambda x: np.sum(f(x))))(x)
+
+
+@ways
+@pytest.mark.parametrize("wrong", ["a structure", "nothing", "a shape", "a dtype", "a text"])
+def test_what_a_transpose_returned_is_told_beside_what_was_expected(wrap, wrong):
+    rule, error, message = WRONG_RETURNS[wrong]
+    f = rune.custom_transpose(lambda x: x * 2, lambda d: rule(d)[1](d))
+    with pytest.raises(error, match=rf"^rune.custom_transpose: (0: )?{message}"):
+        wrap(rune.grad(lambda x: np.sum(f(x))))(x)

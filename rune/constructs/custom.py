@@ -20,21 +20,22 @@ from rune import derive
 from rune.arguments import array_leaves, callable_, finished, fitted, raws, type_or_none
 from rune.constructs.call import call
 from rune.jvp import Forward
-from rune.level import Level, Value, bind, opened
+from rune.level import Level, Value, beneath, bind, opened
 from rune.linear import Tangent
 from rune.linearity import Kind, kind_of, of_program
 from rune.primitives import movement
 from rune.primitives.primitive import Primitive, Unknown, zeros
 from rune.program import Type, type_of
 from rune.structure import Tree, describe, flatten
-from rune.trace import Trace, record
+from rune.trace import Trace, not_counted, record
 from rune.value import box
 
 __all__ = ["custom_jvp", "custom_transpose", "custom_vjp"]
 
 
 class Ruled(Primitive):
-    """args -> (results, residuals) of a traced rule; `rule` is the program of its map or pullback.
+    """args -> (results, residuals, additions to totals) of a traced rule; `rule` is the program of its map
+    or pullback.
 
     The map is a program linear in its first inputs, (tangents..., residuals...) -> tangents; the
     pullback is (cotangents..., residuals...) -> cotangents.
@@ -60,7 +61,7 @@ class Ruled(Primitive):
 
     def jvp(self, primals, tangents, params):
         outs = bind(call, primals, {"program": params["program"]})
-        results, residuals = outs[: params["results"]], outs[params["results"] :]
+        results, others = outs[: params["results"]], outs[params["results"] :]
         n = params["arguments"]
         if any(t is not None for t in tangents[n:]):
             raise captures_moving(f"rune.{self.name}")
@@ -69,10 +70,10 @@ class Ruled(Primitive):
             for p, t in zip(primals[:n], tangents[:n], strict=True)
             if type_of(p).inexact
         ]
-        changes = self.linear(params, moving, residuals)
+        changes = self.linear(params, moving, others[: params["residuals"]])
         given = iter(changes)
         moved = [next(given) if type_of(x).inexact else None for x in results]
-        return outs, [*moved, *(None for _ in residuals)]
+        return outs, [*moved, *(None for _ in others)]
 
     def linearity(self, kinds, params):
         return of_program(params["program"], kinds)
@@ -277,7 +278,8 @@ class RuleKind:
 
     def differentiated(self, level: Forward, rule: Callable, tree: Tree, leaves: list) -> Any:
         pairs = [level.open(x) for x in leaves]
-        run = Applied(self.name, rule, tree, [p for p, _ in pairs])
+        with beneath(level):
+            run = Applied(self.name, rule, tree, [p for p, _ in pairs])
         run.results = self.lowered(level, run.results)
         moving = [(p, t) for (p, t), m in zip(pairs, run.moving, strict=True) if m]
         if all(t is None for _, t in moving):
@@ -313,10 +315,20 @@ class RuleKind:
             results = [level.lift(x) for x, t in zip(run.results, run.result_types, strict=True) if t]
             with opened(inner):
                 second = self.traced(inner, run)
-            first = level.close([*results, *inner.captures], self.name)
+            if inner.additions:
+                raise not_counted(self.name)
+            first = level.close([*results, *inner.captures, *level.additions.values()], self.name)
         args = [x for x, d in zip(leaves, dynamic, strict=True) if d]
-        params = {"program": first, "rule": second, "results": len(results), "arguments": len(args)}
+        params = {
+            "program": first,
+            "rule": second,
+            "arguments": len(args),
+            "results": len(results),
+            "residuals": len(inner.captures),
+        }
         outs = bind(self.primitive, [*args, *level.captures], params)
+        for total, x in zip(level.additions, outs[len(results) + len(inner.captures) :], strict=True):
+            total.add(box(x))
         given = iter(outs)
         return run.tree.build(
             [box(next(given)) if t else x for x, t in zip(run.results, run.result_types, strict=True)]
