@@ -97,3 +97,30 @@ def test_a_factor_is_stored_and_not_computed_again():
     found = rune.explain(rune.grad(factored))(x)
     assert found.loops[0].kept_bytes == 4 * 4 * 8
     np.testing.assert_allclose(rune.jit(rune.grad(factored))(x), rune.grad(factored)(x), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "mode",
+    {
+        "grad": lambda f: rune.grad(f),
+        "of a map": lambda f: rune.grad(lambda x: np.sum(rune.vmap(f)(np.stack([x, x])))),
+        "of a tangent": lambda f: rune.grad(lambda x: rune.jvp(f, (x,), (x,))[1]),
+        "second": lambda f: rune.grad(lambda x: np.sum(rune.grad(f)(x) ** 2)),
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_what_is_computed_again_is_so_in_every_derivation(mode):
+    """remat's step keeps its carry only, though a factor is otherwise stored."""
+
+    def loop(x):
+        @rune.remat
+        def step(c, _):
+            L = np.linalg.cholesky(np.eye(6) * (2.0 + c * c))
+            return np.sin(np.sum(L * x[:6, None]) + c), None
+
+        return rune.scan(step, x[0], None, length=3)[0]
+
+    numbers = {"of a map": 2, "of a tangent": 2, "second": 3}.get(mode[0], 1)
+    x = np.linspace(0.1, 0.7, 7)
+    loops = rune.explain(mode[1](loop))(x).loops
+    assert max(found.kept_bytes for found in loops) <= 8 * numbers

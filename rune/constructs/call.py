@@ -40,12 +40,13 @@ class Call(Primitive):
         moving = [t for t in tangents if t is not None]
         if any(isinstance(t, Tangent) for t in moving):
             halves = derive.linearize(program, mask, store=not params.get("remat", False))
-            outs = bind(call, primals, {"program": halves.primal})
-            changes = iter(bind(call, [*halves.values(primals, outs), *moving], {"program": halves.linear}))
+            outs = bind(call, primals, as_before(params, halves.primal))
+            linear = as_before(params, halves.linear)
+            changes = iter(bind(call, [*halves.values(primals, outs), *moving], linear))
             outs, present = outs[: len(outs) - halves.stored], halves.present
         else:
             both, present = derive.jvp(program, mask)
-            results = bind(call, [*primals, *moving], {"program": both})
+            results = bind(call, [*primals, *moving], as_before(params, both))
             outs, changes = results[: len(program.outputs)], iter(results[len(program.outputs) :])
         return outs, [next(changes) if p else None for p in present]
 
@@ -63,13 +64,14 @@ class Call(Primitive):
         given = tuple(ct is not None for ct in cts)
         turned, present = derive.transpose(params["program"], linear, given)
         values = [a for a in args if not isinstance(a, Unknown)]
-        found = iter(bind(call, [*values, *(ct for ct in cts if ct is not None)], {"program": turned}))
+        turned = as_before(params, turned)
+        found = iter(bind(call, [*values, *(ct for ct in cts if ct is not None)], turned))
         there = iter(present)
         return [(next(found) if next(there) else None) if m else None for m in linear]
 
     def batch(self, size, args, mapped, params):
         over, present = derive.batch(params["program"], tuple(mapped), size)
-        return bind(call, args, {"program": over}), list(present)
+        return bind(call, args, as_before(params, over)), list(present)
 
     def guarded(self, args, params, taken):
         return [*args, taken], {**params, "program": derive.guarded(params["program"])}
@@ -80,3 +82,8 @@ class Call(Primitive):
 
 
 call = Call()
+
+
+def as_before(params: dict, program: Program) -> dict:
+    """A derived call: its intermediates are computed again where those of the call it came from were to be."""
+    return {"program": program, "remat": params.get("remat", False)}

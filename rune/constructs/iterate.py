@@ -3,7 +3,9 @@
 Its arguments are (init..., captures...), its results (final carry..., stacks..., steps taken).  The
 test comes before each step.  Forward mode carries tangents beside the carry; the test reads primals.
 Under reverse mode the loop stacks what the backward half reads, in room for `max_steps` rows, and the
-linear half is a counted loop over the steps that were taken.
+linear half is a counted loop over the steps that were taken.  Where that room would be large, the loop
+becomes a loop over segments of about sqrt(max_steps) steps: it keeps the carry before each segment that
+it enters, and the backward half computes a segment again.  A segment may itself be cut (Griewank, 1992).
 
 Mapped with a test that differs from lane to lane, all lanes run until the last stops: a lane that has
 stopped is held bit for bit, and derivatives enter a step only through lanes that take it.
@@ -11,11 +13,13 @@ stopped is held bit for bit, and derivatives enter a step only through lanes tha
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from rune import derive
+from rune.constructs.call import call
 from rune.constructs.scan import delayed, kept_as, scan, settled
 from rune.level import bind
 from rune.linear import Tangent
@@ -25,12 +29,14 @@ from rune.native import nest
 from rune.primitives import effects, movement, reduce
 from rune.primitives.primitive import Primitive, zeros
 from rune.primitives.scalar import e
-from rune.program import Type, Var, type_of
+from rune.program import Program, Type, Var, type_of
 from rune.trace import record, run
 
 __all__ = ["While", "while_"]
 
 COUNT = Type(np.dtype(np.int64), ())
+ROOM = 1 << 20  # bytes for kept rows from which a loop of more than a few steps is cut into segments
+FEW = 16
 
 
 class While(Primitive):
@@ -70,7 +76,11 @@ class While(Primitive):
         if any(isinstance(t, Tangent) for t in tangents):
             half = lambda m: derive.linearize(step, m, m[:c], c)
             mask = settled(mask, c, lambda m: half(m).present)
-            return self.linearized(half(mask), primals, tangents, mask, params)
+            halves, n = half(mask), params["max_steps"]
+            room = n * sum(t.bytes for t in halves.primal.output_types[c:])
+            if n > FEW and room > ROOM and not calls_host(step):
+                return self.in_segments(primals, tangents, params)
+            return self.linearized(halves, primals, tangents, mask, params)
         half = lambda m: derive.jvp(step, m, m[:c])
         mask = settled(mask, c, lambda m: half(m)[1])
         return self.forward(*half(mask), primals, tangents, mask, params)
@@ -159,6 +169,53 @@ class While(Primitive):
         of_program(params["until"], [*found[:c], *kinds[c:]])  # the test reads no tangent
         return [*found, Kind.KNOWN]
 
+    def in_segments(self, primals, tangents, params):
+        """The derivative of a loop over segments, which counts its steps in its carry."""
+        c, n = params["carries"], params["max_steps"]
+        every = math.isqrt(n - 1) + 1
+        segments = -(-n // every)
+        step, until = derive.kept(
+            params["step"], ("segments", params["until"], n, c), lambda: self.segmented(params, every)
+        )
+        more = {"step": step, "until": until, "max_steps": segments, "carries": c + 1, "segment": every}
+        counting = lambda xs, start: [*xs[:c], start, *xs[c:]]
+        outs, changes = self.jvp(counting(primals, np.int64(0)), counting(tangents, None), {**params, **more})
+
+        def in_a_row(x):
+            t = type_of(x)
+            return movement.part(movement.reshape(x, (segments * every, *t.shape[2:])), 0, 0, n)
+
+        stacks = [in_a_row(x) for x in outs[c + 1 : -1]]
+        moved = [None if t is None else in_a_row(t) for t in changes[c + 1 : -1]]
+        return [*outs[:c], *stacks, outs[c]], [*changes[:c], *moved, None]
+
+    def segmented(self, params, every):
+        """The step that takes a segment's steps, and the test of the carry and the count behind it."""
+        step, until, c, n = (params[k] for k in ("step", "until", "carries", "max_steps"))
+        types = [*step.input_types[:c], COUNT, *step.input_types[c:]]
+        apart = lambda inputs: ([*inputs[:c], *inputs[c + 1 :]], inputs[c])
+
+        def one(inputs):
+            inputs, count = apart(inputs)
+            outs = run(step, inputs)
+            return [*outs[:c], e.add(count, 1), *outs[c:]]
+
+        def stopped(inputs):
+            inputs, count = apart(inputs)
+            return [e.logical_or(run(until, inputs)[0], e.ge(count, n))]
+
+        test = record("rune.iterate", types, stopped)[0]
+        loop = {
+            "step": record("rune.iterate", types, one)[0],
+            "until": test,
+            "max_steps": every,
+            "carries": c + 1,
+            "kept": 0,
+        }
+        segment = record("rune.iterate", types, lambda inputs: bind(self, inputs, loop)[:-1])[0]
+        again = {"program": segment, "remat": True}
+        return record("rune.iterate", types, lambda inputs: bind(call, inputs, again))[0], test
+
     def batch(self, size, args, mapped, params):
         step, until, c = params["step"], params["until"], params["carries"]
         force = lambda m: (*m[:c], *(False,) * (len(step.outputs) - c))
@@ -221,13 +278,9 @@ class While(Primitive):
 
     def lower(self, eq):
         p = eq.params
-        c, n = p["carries"], p["max_steps"]
-        until = lower(p["until"], "until")
-        return [
-            nest.Loop(
-                eq.outputs, eq.inputs, lower(p["step"], "step"), c, 0, n, False, p["kept"], False, until
-            )
-        ]
+        step, until = lower(p["step"], "step"), lower(p["until"], "until")
+        places = p["carries"], 0, p["max_steps"], False, p["kept"], False, until
+        return [nest.Loop(eq.outputs, eq.inputs, step, *places, segment=p.get("segment"))]
 
     def show(self, e, name):
         c = e.params["carries"]
@@ -238,6 +291,11 @@ class While(Primitive):
 
 
 while_ = While()
+
+
+def calls_host(program: Program) -> bool:
+    """Whether a program calls Python, which is done once."""
+    return any(e.effect == "host" or any(map(calls_host, e.programs)) for e in program.equations)
 
 
 def spread(a: Any, size: int) -> Any:

@@ -281,7 +281,8 @@ class Scan(Primitive):
         p = eq.params
         counted = len(eq.inputs) > len(p["step"].inputs)
         places = p["carries"], p["rows"], p["length"], p["reverse"], p["kept"], counted
-        return [nest.Loop(eq.outputs, eq.inputs, lower(p["step"], "step"), *places)]
+        number = {"first": p.get("first", 0), "segment": p.get("segment")}
+        return [nest.Loop(eq.outputs, eq.inputs, lower(p["step"], "step"), *places, **number)]
 
     def show(self, e, name):
         inputs, count = self.counted(e.inputs, e.params)

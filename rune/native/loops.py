@@ -156,7 +156,7 @@ def one_step(e, form, carries, stacks, r, leave) -> None:
     unit, fn = e.unit, e.unit.fn
     step, n = form.step, form.carries
     depth = len(fn.scopes) - 1
-    unit.steps.append((r, fn, fn.top))
+    unit.steps.append((r, form, fn, fn.top))
     known = [c.read(unit, depth) for c in carries]
     inputs = form.inputs[: len(step.inputs)]
     rows = [e.source(x) for x in inputs[n : n + form.rows]]

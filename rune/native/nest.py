@@ -124,6 +124,9 @@ class Loop(Form):
     are zeros.  A loop with `until`, a block from (carry..., captures...) to one boolean scalar, tests it
     before each step and stops where it holds; it has one more result, the last: the int64 number of
     steps taken.  Outputs of steps not taken are zeros.
+
+    A failure names its step by the number of the row, counted from `first`.  Where a step of this loop is
+    a `segment` of so many steps, which the loop inside it takes, the two loops name one step.
     """
 
     step: Block
@@ -134,6 +137,8 @@ class Loop(Form):
     kept: int = 0
     counted: bool = False
     until: Block | None = None
+    first: int = 0
+    segment: int | None = None
 
 
 @dataclasses.dataclass(eq=False)

@@ -137,7 +137,7 @@ class Unit:
         self.atoms = 0
         self.kernels = 0
         self.fn: Function | None = None
-        self.steps: list = []  # (counter, function, scope) of the loops around, outermost first
+        self.steps: list = []  # (row, loop, function, scope) of the loops around, outermost first
         self.plain = False
         self.checks: list = []  # what makes the exception of each check
         self.externs_pointer = self.status = self.workspace_pointer = None
@@ -399,10 +399,16 @@ class Unit:
             fn.branch(first, where, None)
 
     def steps_here(self) -> list:
-        """The counters of the loops around that are known in this scope, as many as the status has room for."""
-        fn = self.fn
-        # what does not depend on a loop is tested before it, where the loop has no step yet
-        known = [i for i, owner, scope in self.steps if owner is not fn or scope in fn.scopes]
+        """The steps of the loops around that are known in this scope, as many as the status has room for."""
+        fn, known, before = self.fn, [], 0
+        for row, loop, owner, scope in self.steps:
+            if owner is fn and scope not in fn.scopes:
+                continue  # what does not depend on a loop is tested before it, where the loop has no step yet
+            if loop.segment is not None:
+                before = before + row * loop.segment
+                continue
+            known.append(before + row + loop.first)
+            before = 0
         return known[: STATUS - STEPS]
 
     def site(self, error) -> int:
