@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.batch import Lanes
+from rune.batch import Lanes, Same
 from rune.jvp import Dual
 from rune.level import Value
 from rune.program import Literal, Program
@@ -55,7 +55,7 @@ def kind_of(x: Any) -> Kind:
     while isinstance(x, Value):
         if isinstance(x, Dual):
             x = x.primal
-        elif isinstance(x, Lanes):
+        elif isinstance(x, (Lanes, Same)):
             x = x.value
         elif isinstance(x, Staged) and (found := x.constant()) is not None:
             x = found

@@ -17,7 +17,7 @@ import optree
 NAMESPACE = "rune"
 _registered: set[type] = set()
 
-__all__ = ["Tree", "flatten", "is_number", "join", "leaves", "static_key"]
+__all__ = ["Tree", "children", "describe", "flatten", "is_number", "join", "leaves", "static_key"]
 
 
 def _register(cls: type) -> None:
@@ -98,6 +98,16 @@ def flatten(x: Any) -> tuple[list, Tree]:
                 _register(type(leaf))
         return flatten(x)
     return found, LEAF if spec.is_leaf() else Tree(spec)
+
+
+def children(x: Any) -> dict | None:
+    """What a tree holds one level down, by the names it has there; None for a leaf, and for `None`."""
+    if _unregistered(x):
+        _register(type(x))
+    if x is None or optree.tree_is_leaf(x, namespace=NAMESPACE):
+        return None
+    found, _, entries, _ = optree.tree_flatten_one_level(x, namespace=NAMESPACE)
+    return dict(zip(entries, found, strict=True))
 
 
 def leaves(x: Any) -> list:

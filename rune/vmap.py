@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any
 
 import numpy as np
 
 from rune.arguments import array_leaves, callable_, fresh, of_list, raws, type_or_none
-from rune.batch import Axis, Batch, Lanes
+from rune.batch import Axis, Batch, Lanes, Same
 from rune.constructs.lanes import all_lanes
 from rune.level import Value, apply, opened, running
 from rune.primitives import movement
 from rune.program import type_of
-from rune.structure import describe, flatten
+from rune.structure import children, describe, flatten
 from rune.totals import arrive, summed
 from rune.value import box
 
@@ -24,22 +25,25 @@ NAME = "rune.vmap"
 
 def vmap(f, in_axes=0, out_axes=0, *, axis_name=None, axis_size=None):
     callable_(NAME, f)
+    lanes = None if axis_size is None else length("axis_size", axis_size)
 
     @functools.wraps(f, updated=())
     def mapped(*args, **keywords):
-        leaves, tree = array_leaves(NAME, args)
-        paths = tree.paths()
-        axes = axes_of(in_axes, args, len(leaves))
-        moved, size = fronted(leaves, paths, axes, axis_size)
+        given, tree = array_leaves(NAME, args)
+        more, keyword_tree = array_leaves(NAME, keywords)
+        leaves, paths = [*given, *more], [*tree.paths(), *keyword_tree.paths()]
+        axes = [*axes_of("in_axes", in_axes, args), *map(first_axis, raws(more))]
+        moved, size = fronted(leaves, paths, axes, lanes)
         level = Batch(NAME, Axis(size, axis_name))
         with opened(level):
             inside = [
                 box(x if axis is None else Lanes(level, x)) for x, axis in zip(moved, axes, strict=True)
             ]
-            result = f(*tree.build(inside), **keywords)
+            result = f(*tree.build(inside[: len(given)]), **keyword_tree.build(inside[len(given) :]))
             found, out_tree = array_leaves(NAME, result)
-            outs = axes_of(out_axes, result, len(found), "out_axes")
-            results = [placed(level, x, axis) for x, axis in zip(raws(found), outs, strict=True)]
+            outs = axes_of("out_axes", out_axes, result)
+            places = zip(raws(found), outs, out_tree.paths("result"), strict=True)
+            results = [placed(level, x, axis, path) for x, axis, path in places]
             additions = [(total, summed(level.spread(x))) for total, x in level.additions.items()]
         arrive(additions)
         finished = [fresh(x) for x in results]
@@ -48,28 +52,41 @@ def vmap(f, in_axes=0, out_axes=0, *, axis_name=None, axis_size=None):
     return mapped
 
 
-def axes_of(axes: Any, tree: Any, count: int, what: str = "in_axes") -> list:
-    """One axis (or None) per leaf: `axes` is one for all, or a tree that stands over the arguments."""
-    if axes is None or type(axes) is int:
-        return [axes] * count
-    found: list = []
+def length(what: str, n: Any) -> int:
+    try:
+        n = operator.index(n)
+    except TypeError:
+        raise TypeError(f"{NAME}: {what} must be an int, got {describe(n)}") from None
+    if n < 0:
+        raise ValueError(f"{NAME}: {what} must be at least 0, got {n}")
+    return n
 
-    def walk(a, x, path):
-        if a is None or type(a) is int:
-            found.extend([a] * len(flatten(x)[0]))
-        elif isinstance(a, dict) and isinstance(x, dict) and a.keys() == x.keys():
-            for k in sorted(a, key=str):
-                walk(a[k], x[k], f"{path}.{k}")
-        elif isinstance(a, (tuple, list)) and isinstance(x, (tuple, list)) and len(a) == len(x):
-            for k, (i, j) in enumerate(zip(a, x, strict=True)):
-                walk(i, j, f"{path}.{k}")
-        else:
-            raise ValueError(
-                f"{NAME}: {what}{path}: {describe(a)} does not fit the structure there: give an int, None, or the same structure"
-            )
 
-    walk(axes, tree, "")
-    return found
+def first_axis(x: Any) -> int | None:
+    """The axis of a keyword's leaf, as in JAX the first; None where it has none."""
+    t = type_or_none(x)
+    return 0 if t is not None and t.shape else None
+
+
+def axes_of(what: str, axes: Any, tree: Any) -> list:
+    """One axis (or None) per leaf of `tree`: `axes` is one for all, or a tree that stands over it."""
+    here = children(axes)
+    if here is None:
+        if type(axes) is bool or not (axes is None or hasattr(type(axes), "__index__")):
+            raise TypeError(f"{NAME}: {what}: an axis is an int or None, got {describe(axes)}")
+        return [axes if axes is None else operator.index(axes)] * len(flatten(tree)[0])
+    there = children(tree)
+    if there is None or here.keys() != there.keys():
+        asked = f"axes for {listed(here)}"
+        found = describe(tree) if there is None else listed(there)
+        raise ValueError(
+            f"{NAME}: {what}: {asked}, where there is {found}: give an int, None, or the same structure"
+        )
+    return [axis for name, x in there.items() for axis in axes_of(f"{what}.{name}", here[name], x)]
+
+
+def listed(names: dict) -> str:
+    return ", ".join(map(str, names)) or "nothing"
 
 
 def fronted(leaves: list, paths: list[str], axes: list, size: int | None) -> tuple[list, int]:
@@ -97,20 +114,20 @@ def fronted(leaves: list, paths: list[str], axes: list, size: int | None) -> tup
     return moved, size
 
 
-def placed(level: Batch, x: Any, axis: int | None) -> Any:
+def placed(level: Batch, x: Any, axis: int | None, path: str) -> Any:
     """A result with its lanes at `axis`; one that depends on no lane is broadcast to them."""
     if type_or_none(x) is None:
         return x  # a static leaf comes back as it is
     if axis is None:
         if level.owns(x):
             raise ValueError(
-                f"{NAME}: out_axes is None for a result that differs from lane to lane: give it an axis"
+                f"{NAME}: {path}: out_axes is None for what differs from lane to lane: give it an axis"
             )
-        return x
+        return level.common(x)
     stacked = level.spread(x)
     n = type_of(stacked).ndim
     if not -n <= axis < n:
-        raise ValueError(f"{NAME}: out_axes: axis {axis} of a result of {n} axes with the mapped one")
+        raise ValueError(f"{NAME}: {path}: out_axes has axis {axis}, of {n} with the mapped one")
     axis %= n
     order = [*range(1, n)]
     order.insert(axis, 0)
@@ -119,7 +136,8 @@ def placed(level: Batch, x: Any, axis: int | None) -> Any:
 
 def named(entry: str, axis_name: Any) -> Batch:
     """The innermost running map of that name."""
-    level = next((m for m in reversed(running()) if isinstance(m, Batch) and m.size.name == axis_name), None)
+    maps = (m for m in reversed(running()) if isinstance(m, Batch) and m.size.name == axis_name)
+    level = None if axis_name is None else next(maps, None)
     if level is None:
         raise NameError(f"{entry}: no running map is named {axis_name!r}: give it to rune.vmap as axis_name")
     return level
@@ -129,7 +147,13 @@ def lanes(x, axis_name):
     level = named("rune.lanes", axis_name)
     found, tree = array_leaves("rune.lanes", x)
     params = {"axis": axis_name, "size": level.size}
-    return tree.build([box(apply(all_lanes, [value], params)[0]) for value in raws(found)])
+    results = (apply(all_lanes, [value], params)[0] for value in raws(found))
+    return tree.build([box(x if above(level, x) else Same(level, x)) for x in results])
+
+
+def above(level: Batch, x: Any) -> bool:
+    """Whether a transformation inside the map owns `x`."""
+    return isinstance(x, Value) and x.level.depth > level.depth
 
 
 def lane_index(axis_name):

@@ -13,7 +13,7 @@ import numpy as np
 from rune.arguments import callable_, finished, leaf_type, raws
 from rune.level import Value, apply, bind
 from rune.native import nest
-from rune.primitives.primitive import Primitive
+from rune.primitives.primitive import Primitive, zeros
 from rune.program import Type
 from rune.structure import describe, flatten
 from rune.value import box
@@ -41,6 +41,10 @@ class Host(Primitive):
         )
 
     def batch(self, size, args, mapped, params):
+        if size == 0:  # the host is called for no lane
+            return [zeros(Type(t.dtype, (0, *t.shape))) for t in params["types"]], [True] * len(
+                params["types"]
+            )
         call = functools.partial(per_lane, params["call"], size, tuple(mapped))
         types = tuple(Type(t.dtype, (size, *t.shape)) for t in params["types"])
         outs = bind(self, args, {**params, "call": call, "types": types})

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.batch import Lanes
+from rune.batch import Lanes, Same
 from rune.level import Value, tracing
 from rune.random.arguments import count, drawable
 from rune.structure import describe
@@ -127,7 +127,7 @@ def drawn_by(name: str, key: Any) -> Any:
 def constant(x: Any) -> bool:
     """Whether a value is the same in every run of the program that is being traced."""
     while isinstance(x, Value) and not x.level.traces:
-        x = x.value if isinstance(x, Lanes) else x.primal
+        x = x.value if isinstance(x, (Lanes, Same)) else x.primal
     return not isinstance(x, Value)
 
 

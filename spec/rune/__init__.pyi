@@ -534,7 +534,8 @@ def vmap(
     an axis, ``None`` for what is the same in every lane, or a tree of such entries that is a prefix
     of the argument's structure. ``out_axes`` says likewise where the mapped axis stands in the results.
     ``axis_name`` names the axis. ``axis_size`` is the number of lanes, which is else read off the
-    mapped arguments.
+    mapped arguments. Arrays in keyword arguments are mapped along their first axis, as in JAX; what has
+    no axis there is the same in every lane.
 
     **A result that depends on no lane** is repeated along the mapped axis.
 
@@ -542,7 +543,10 @@ def vmap(
 
     Raises:
         ValueError: where nothing is mapped, a mapped leaf has no axis, or two leaves disagree:
-            ``rune.vmap: 1: 3 rows along axis 0, 0: 2``.
+            ``rune.vmap: 1: 3 rows along axis 0, 0: 2``. Where ``in_axes`` has another structure than the
+            arguments: ``rune.vmap: in_axes.0: axes for b, where there is a``. Where ``out_axes`` is None
+            for what differs from lane to lane.
+        TypeError: ``rune.vmap: in_axes: an axis is an int or None, got float 1.0``.
         TracedValueError: where ``f`` reads a value that depends on the lane, as in
             ``bool: the value is traced by rune.vmap``.
     """
@@ -557,6 +561,8 @@ def lanes(x: Any, axis_name: str) -> Any:
     >>> rune.vmap(center, axis_name="batch")(np.array([[1.0, 5.0], [3.0, 7.0]]))
     array([[-1., -1.],
            [ 1.,  1.]])
+
+    It is known where the lanes are: an ``if`` may read it, and ``out_axes`` may be None for it.
 
     **Derivatives** go through it: a lane's cotangent reaches every lane that it read.
 
