@@ -687,8 +687,10 @@ def iterate(step: Callable[[_C], _C], init: _C, *, until: Callable[[_C], Any], m
 
     **The carry** keeps its structure, shapes and dtypes, as in `scan`.
 
-    **Derivatives** are those of the steps that were taken. For a carry that satisfies an equation,
-    `root` is cheaper and keeps nothing.
+    **Derivatives** are those of the steps that were taken. Where keeping something of ``max_steps`` steps
+    would take more than a mebibyte, reverse mode keeps the carry once in about the square root of
+    ``max_steps`` steps and computes those between again, so that a generous bound costs no memory. For a
+    carry that satisfies an equation, `root` is cheaper and keeps nothing.
 
     **Under `vmap`** each lane stops on its own test, and is held bit for bit from then on.
 
