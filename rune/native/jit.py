@@ -35,9 +35,11 @@ def target() -> Target:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         features = dict(llvm.get_host_cpu_features())
+        # LLVM 22 packs loads of a small array into one gather, and moves it before the stores of what it reads.
+        unused = ["+prefer-no-gather"] if llvm.get_default_triple().startswith("x86_64") else []
         machine = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(),
-            features=",".join(("+" if on else "-") + name for name, on in features.items()),
+            features=",".join([*(("+" if on else "-") + name for name, on in features.items()), *unused]),
             opt=2,
             reloc="pic",
             jit=True,
