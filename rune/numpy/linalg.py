@@ -363,7 +363,7 @@ def vector_norm_over(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) ->
         return safe_root(reduced("sum", squared(x), axes, keepdims))
     size = e.abs(x)
     if ord == np.inf:
-        return reduced("max", size, axes, keepdims)
+        return reduced("max", size, axes, keepdims, initial=0)
     if ord == -np.inf:
         return reduced("min", size, axes, keepdims)
     if ord == 0:

@@ -304,6 +304,13 @@ def _power_of_two(k: Any) -> Any:
         return np.ldexp(np.ones((), k.dtype), within.astype(np.int32))
 
 
+def _parts(re: Any, im: Any) -> Any:
+    """The complex numbers with these parts, each as it is: re + 1j * im would lose -0.0 and make NaN of infinity."""
+    out = np.empty(np.broadcast_shapes(np.shape(re), np.shape(im)), np.result_type(re, im, np.complex64))
+    out.real, out.imag = re, im
+    return out[()]
+
+
 LN2, LN10 = math.log(2.0), math.log(10.0)
 
 # arithmetic
@@ -401,7 +408,7 @@ row(
 )
 row(
     "complex",
-    lambda re, im: re + 1j * im,
+    _parts,
     linear="all",
     tangent=_same("complex"),
     back=lambda k, ct, args, p: e.real(ct) if k == 0 else e.neg(e.imag(ct)),
