@@ -121,6 +121,27 @@ def test_a_result_has_the_storage_of_what_it_replaces(f, dtype):
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x[:, ::-1] * 2 + x,
+        lambda x: np.cross(x, x[:, [1, 2, 0]]),
+        lambda x: x * x.sum(1, keepdims=True),
+        lambda x: np.roll(x, 1, axis=1) - x,
+        lambda x: np.roll(x, 1, axis=0) - x,
+        lambda x: (x[:, ::-1] + 1, x.sum(0)),
+        lambda x: (x - x.mean(0), x.max(1)),
+    ],
+)
+@pytest.mark.parametrize("n", [3, 20, 1000, 300_000])
+def test_rows_of_three_are_read_before_they_are_written(f, n):
+    x = np.random.default_rng(0).standard_normal((n, 3))
+    want = rune.jit(f)(x)
+    got = rune.jit(f, consumes="x")(x)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
 def test_a_state_that_is_replaced_stays_where_it_is():
     step = rune.jit(
         lambda state, force: {"x": state["x"] + 0.1 * state["v"], "v": state["v"] + 0.1 * force},

@@ -21,8 +21,9 @@ from .compute import identity
 from .function import SIZE
 from .index import Idx
 from .inplace import same_place, start
-from .plan import SMALL_IN_LOOP, UNROLL, Plan, Test, size
+from .plan import SMALL_IN_LOOP, UNROLL, Plan, Test, kernel_space, size
 from .rewrite import Added
+from .rows import row_local
 from .sinks import Fold, Store, Walk, short_axes_outside
 from .source import Buffer, Computed, Scalar, Small, Source, broadcast_index, strided
 
@@ -182,14 +183,14 @@ class Emission:
         return [x for x, output in self.consumed.items() if output is not None or x not in self.mutable]
 
     def replace_consumed(self, stage) -> None:
-        """Computes outputs over consumed inputs that are read for the last time, element by element."""
-        plan = self.plan
+        """Computes outputs over consumed inputs that are read for the last time, lane by lane."""
+        plan, lanes = self.plan, len(kernel_space(stage.space))
         here = {f.outs[0] for f in stage.forms if not plan.folds(f)}
         free = [v for v in dict.fromkeys(self.block.outputs) if v in here and v in self.home]
         for x in self.consumed:
             if x not in stage.last or x not in self.mutable:
                 continue
-            if any(x in plan.reached(f) - plan.aligned(f) for f in stage.forms):
+            if not all(row_local(plan, f, lanes, {x}) for f in stage.forms):
                 continue
             alike = [v for v in free if v.type.shape == x.type.shape and v.type.dtype == x.type.dtype]
             if alike:
