@@ -61,7 +61,7 @@ def kind_of(x: Any) -> Kind:
             x = found
         else:
             return KNOWN
-    return KNOWN if np.any(x if np.ndim(x) == 0 or any(np.asarray(x).strides) else x.flat[0]) else ZERO
+    return KNOWN if np.any(x if np.ndim(x) == 0 or any(np.asarray(x).strides) else x.flat[:1]) else ZERO
 
 
 def of_program(program: Program, kinds: list[Kind]) -> list[Kind]:

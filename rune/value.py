@@ -49,6 +49,7 @@ class Tables:
         default_factory=set
     )  # functions that give what their first argument holds afterwards
     outs: dict = dataclasses.field(default_factory=dict)  # function -> the position of its parameter `out`
+    converts: set = dataclasses.field(default_factory=set)  # functions whose result `out` takes by any cast
     parts: dict = dataclasses.field(default_factory=dict)  # function -> (z, part) -> z with that part
     getitem: Callable = None  # (x, index) -> value
     basic: Callable = None  # whether an index makes a view
@@ -134,10 +135,12 @@ class Traced:
         """
         if self._link is None:
             t = self._base._type
-            blank = np.empty(t.shape, np.intp)
+            blank = np.empty(t.shape, np.intp if self._part is None else np.complex128)
+            blank = blank if self._part is None else blank.real
             self._link = not t.size or self._copies or np.may_share_memory(self._move(blank), blank)
             if not self._link:
                 self._base = self._move = None
+                self._writeable = True
         return bool(self._link)
 
     def _positions(self) -> np.ndarray:
@@ -286,7 +289,7 @@ class Traced:
             if targets and method != "outer":
                 fitting(targets[0], result)
         if targets and targets[0] is not None:
-            targets[0]._assign(result)
+            targets[0]._assign(result, "same_kind" if method in ("__call__", "outer") else "unsafe")
             return targets[0]
         return result
 
@@ -341,7 +344,7 @@ class Traced:
         )
 
     def __setitem__(self, index: Any, x: Any) -> None:
-        if not self._writeable:
+        if not self._writeable and (self._base is None or self._linked()):
             raise ValueError("assignment destination is read-only")
         index = unbox(index)
         if (
@@ -378,12 +381,12 @@ class Traced:
             )
         self[...] = box(new)
 
-    def _assign(self, x: Any) -> None:
+    def _assign(self, x: Any, casting: str = "same_kind") -> None:
         """Write all of `x`, under NumPy's casting rule for `out`."""
         dtype = np.asarray(x).dtype if not isinstance(x, Traced) else x.dtype
-        if not np.can_cast(dtype, self.dtype, "same_kind"):
+        if not np.can_cast(dtype, self.dtype, casting):
             raise TypeError(
-                f"Cannot cast ufunc output from dtype('{dtype}') to dtype('{self.dtype}') with casting rule 'same_kind'"
+                f"Cannot cast ufunc output from dtype('{dtype}') to dtype('{self.dtype}') with casting rule '{casting}'"
             )
         self[...] = x
 
@@ -464,11 +467,9 @@ def viewed(f: Callable, of: Traced, result: Any, more: tuple, named: dict) -> An
         )
     if not isinstance(result, Value) or not (result.type.shape or of.shape or of._base is not None):
         return box(result)
-    if result is of._value:
-        return view(of, result, lambda v: v, writeable)
-    if f in tables.parts:
-        if of._type.dtype.kind == "c":
-            return view(of, result, lambda v: v, part=f)
+    if f in tables.parts and of._type.dtype.kind == "c":
+        return view(of, result, lambda v: v, part=f)
+    if f in tables.parts and result is not of._value:
         return Traced(result, writeable=False)  # the imaginary part of a real array
     return view(of, result, lambda v: f(v, *more, **named), writeable)
 
@@ -480,7 +481,7 @@ def written(out: Any, f: Callable, args: tuple, keywords: dict) -> Any:
         raise lost(args, keywords)
     result = call(f, args, keywords)
     fitting(target, result)
-    target._assign(result)
+    target._assign(result, "unsafe" if f in tables.converts else "same_kind")
     return target
 
 

@@ -31,7 +31,7 @@ from rune.primitives import movement
 from rune.primitives.effects import check_
 from rune.primitives.map import cast, elementwise, short
 from rune.primitives.scalar import TABLE, e
-from rune.program import type_of
+from rune.program import Type, type_of
 from rune.value import Traced, box, tables, unbox
 
 __all__ = ["call_ufunc", "choose_between"]
@@ -51,9 +51,14 @@ def call_ufunc(name: str, args: tuple, where: Any = True, dtype: Any = None, cas
         return apply(name, *args)
     where = cast(operand(where), bool)
     spare = HARMLESS.get(name, 0.5)
-    args = tuple(e.select(where, a, spare if type_of(a).inexact else 1) for a in args)
+    args = tuple(e.select(where, a, harmless(type_of(a), spare)) for a in args)
     out = apply(name, *args)
     return e.select(where, out, cast(0, dtype_of(out)))
+
+
+def harmless(t: Type, spare: float) -> Any:
+    """A number that an operand of that type may hold where it is not asked for."""
+    return spare if t.inexact else np.True_ if t.dtype.kind == "b" else 1
 
 
 def loop_operands(ufunc: np.ufunc, args: tuple, dtype: Any, casting: str, signature: Any) -> tuple:
@@ -377,7 +382,8 @@ def nan_to_num_function(x, copy=True, nan=0.0, posinf=None, neginf=None):
     out = nan_to_num(unbox(x), *unbox((nan, posinf, neginf)))
     if copy or not isinstance(x, Traced) or not x.shape:
         return box(out)
-    x[...] = box(out)
+    if x.dtype.kind in "fc":
+        x[...] = box(out)
     return x
 
 

@@ -63,9 +63,10 @@ def converted(part: Any) -> Any:
     if isinstance(part, (int, np.integer)):
         return int(part)
     if isinstance(part, (list, tuple, np.ndarray)):
+        listed = not isinstance(part, np.ndarray)
         part = asarray(part) if holds_value(part) else np.asarray(part)
         if not isinstance(part, Value):
-            if part.size == 0 and part.dtype.kind == "f" and part.ndim == 1:
+            if part.size == 0 and listed:
                 part = part.astype(np.intp)  # x[[]]
             if part.ndim == 0 and part.dtype.kind in "iu":
                 return int(part)

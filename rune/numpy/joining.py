@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rune.level import Value
-from rune.numpy.arguments import asarray, axis_of, dtype_of, integer, promote, shape_of, shape_to
+from rune.numpy.arguments import asarray, axis_of, dtype_of, integer, lifted, promote, shape_of, shape_to
 from rune.numpy.register import function
 from rune.numpy.shapes import array_box, at_least, ravel, rows_of, size_of, take_axis
 from rune.primitives import movement
@@ -228,5 +228,7 @@ def insert(arr, obj, values, axis=None):
 @function("resize")
 def resize(a, new_shape):
     a, shape = asarray(a), shape_to(new_shape)
+    if not size_of(a):
+        return lifted(a, np.zeros(shape, dtype_of(a)))
     flat = movement.reshape(a, (size_of(a),))
-    return movement.reshape(gather(flat, [np.arange(math.prod(shape)) % max(size_of(a), 1)]), shape)
+    return movement.reshape(gather(flat, [np.arange(math.prod(shape)) % size_of(a)]), shape)

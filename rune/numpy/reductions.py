@@ -14,6 +14,7 @@ from rune.primitives import movement
 from rune.primitives.map import cast
 from rune.primitives.reduce import cumulative, reduce
 from rune.primitives.scalar import e
+from rune.value import tables
 
 __all__ = ["cumsum", "mean", "reduced", "running"]
 
@@ -397,3 +398,7 @@ def nanstd(
     return safe_root(
         nanvar(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
     )
+
+
+# A reduction is computed in its own dtype and converted to that of `out`.
+tables.converts |= {f for f in tables.outs if f.__module__ == __name__}

@@ -88,6 +88,8 @@ def reshape_method(a, *shape, order="C", copy=None):
 
 @function("ravel", method="ravel", view=True)
 def ravel(a, order="C"):
+    if isinstance(a, np.ndarray) and order in ("C", "F"):
+        return np.ravel(a, order)  # a copy where elements are not adjacent, unlike reshape's result
     return reshape(a, -1, order)
 
 
@@ -319,6 +321,8 @@ def repeat(a, repeats, axis=None):
     a = asarray(a)
     if axis is None:
         a, axis = movement.reshape(a, (size_of(a),)), 0
+    elif not shape_of(a):
+        a = movement.reshape(a, (1,))
     if isinstance(repeats, Value):
         integer(repeats)
     axis = axis_of(axis, len(shape_of(a)))

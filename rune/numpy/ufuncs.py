@@ -170,11 +170,13 @@ def at(ufunc, target, index, operand_=None):
     r = resolve(shape_of(target), index) if not traced_mask(index) else None
     if ufunc in (np.add, np.subtract) and r is not None and r.arrays and dtype_of(target).kind != "b":
         return added(ufunc, target, index, operand_)
+    if r is None:  # what a mask selects, each place once
+        return setitem(target, index, ufunc(getitem(target, index), *(() if ufunc.nin == 1 else (operand_,))))
     f = tables.ufuncs[ufunc]
     if ufunc.nin == 1:
         return setitem(target, index, f(getitem(target, index)))
     positions = np.arange(math.prod(shape_of(target))).reshape(shape_of(target))
-    if r is None or not r.arrays:
+    if not r.arrays:
         return setitem(target, index, cast(f(getitem(target, index), operand(operand_)), dtype_of(target)))
     if any(isinstance(i, Value) for i in r.arrays.values()):
         raise TracedValueError(
@@ -220,6 +222,8 @@ def added(ufunc: np.ufunc, target: Any, index: Any, v: Any) -> Any:
         )
     v = cast(v, dtype) if ufunc is np.add else e.neg(cast(v, dtype))
     v = assigned(v, dtype, p.rest[: p.at] + K + p.rest[p.at :])
+    if math.prod(shape_of(v)) == 0:
+        return movement.reshape(target, given)
     if not whole and not plain_index:
         raise TracedValueError(
             f"numpy.{ufunc.__name__}.at: a traced index beside a slice is not supported: write into the sliced array"

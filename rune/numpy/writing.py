@@ -43,11 +43,11 @@ def put(a, ind, v, mode="raise"):
     n = math.prod(shape_of(a))
     ind, v = asarray(ind), asarray(v)
     size = math.prod(shape_of(ind))
-    if not size:
+    have = math.prod(shape_of(v))
+    if not size or not have:
         return a
     ind = within(movement.reshape(ind, (size,)), n, mode)
-    v = movement.reshape(v, (math.prod(shape_of(v)),))
-    have = shape_of(v)[0]
+    v = movement.reshape(v, (have,))
     if have != size:
         from rune.primitives.indexing import gather
 
