@@ -15,7 +15,7 @@ from rune.numpy.elementwise import ufunc
 from rune.numpy.reductions import reduced
 from rune.numpy.register import function
 from rune.numpy.sets import flatnonzero
-from rune.numpy.shapes import take_axis
+from rune.numpy.shapes import size_of, take_axis
 from rune.numpy.sorting import flat, searchsorted
 from rune.primitives import indexing as primitive
 from rune.primitives import movement
@@ -81,6 +81,13 @@ def histogram(a, bins=10, range=None, density=None, weights=None):
     return counts, edges
 
 
+def length(bins: Any) -> int | None:
+    """How many things `bins` holds; None where it is one number."""
+    if isinstance(bins, Value):
+        return shape_of(bins)[0] if shape_of(bins) else None
+    return len(bins) if np.iterable(bins) else None
+
+
 @function("histogramdd")
 def histogramdd(sample, bins=10, range=None, density=None, weights=None):
     if isinstance(sample, (list, tuple)):
@@ -89,7 +96,10 @@ def histogramdd(sample, bins=10, range=None, density=None, weights=None):
         sample = asarray(sample)
         columns = [take_axis(sample, 1, k) for k in np.arange(shape_of(sample)[1])]
     n = len(columns)
-    bins = [bins] * n if np.ndim(bins) == 0 else list(bins)
+    count = length(bins)
+    if isinstance(bins, Value) and count is not None:
+        bins = [take_axis(bins, 0, k) for k in np.arange(count)]
+    bins = [bins] * n if count is None else list(bins)
     if len(bins) != n:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
     ranges = [None] * n if range is None else list(range)
@@ -115,10 +125,10 @@ def histogramdd(sample, bins=10, range=None, density=None, weights=None):
 
 @function("histogram2d")
 def histogram2d(x, y, bins=10, range=None, density=None, weights=None):
-    if np.ndim(bins) == 1 and len(bins) not in (1, 2):
+    if size_of(asarray(x)) != size_of(asarray(y)):
+        raise ValueError("x and y must have the same length.")
+    if length(bins) not in (None, 1, 2):  # edges of both
         bins = [asarray(bins)] * 2
-    elif np.ndim(bins) == 1 and len(bins) == 1:
-        bins = [bins[0]] * 2
     counts, (xe, ye) = histogramdd([x, y], bins, range, density, weights)
     return counts, xe, ye
 

@@ -28,7 +28,7 @@ from rune.primitives import movement
 from rune.primitives.indexing import gather
 from rune.primitives.map import cast
 from rune.primitives.scalar import e
-from rune.value import box, unbox
+from rune.value import Traced, box, unbox
 
 __all__ = ["linspace"]
 
@@ -181,9 +181,28 @@ def common_type(*arrays):
     return np.common_type(*(np.zeros((), dtype_of(asarray(a))) for a in arrays))
 
 
-@function("shares_memory", "may_share_memory")
-def shares_memory(a, b, max_work=None):
-    return a is b
+def memory(a: Any) -> tuple[Any, Any]:
+    """The box whose elements `a` reads, and their places in it."""
+    if not isinstance(a, Traced):
+        return a, np.zeros(0, int)
+    if a._base is None or not a._linked():
+        return a, np.arange(a.size)
+    return a._base, a._move(np.arange(a._base.size).reshape(a._base.shape))
+
+
+@function("shares_memory", boxed=True)
+def shares_memory(a, b, /, max_work=-1):
+    (one, these), (other, those) = memory(a), memory(b)
+    return one is other and bool(np.intersect1d(these, those).size)
+
+
+@function("may_share_memory", boxed=True)
+def may_share_memory(a, b, /, max_work=0):
+    """Whether the bounds overlap, which is what NumPy asks."""
+    (one, these), (other, those) = memory(a), memory(b)
+    if one is not other or not these.size or not those.size:
+        return False
+    return bool(these.min() <= those.max() and those.min() <= these.max())
 
 
 @attribute("device")

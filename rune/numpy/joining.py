@@ -11,7 +11,7 @@ import numpy as np
 from rune.level import Value
 from rune.numpy.arguments import asarray, axis_of, dtype_of, integer, lifted, promote, shape_of, shape_to
 from rune.numpy.register import function
-from rune.numpy.shapes import array_box, at_least, ravel, rows_of, size_of, take_axis
+from rune.numpy.shapes import array_box, at_least, moveaxis, ravel, rows_of, size_of, take_axis
 from rune.primitives import movement
 from rune.primitives.indexing import gather
 from rune.primitives.map import cast
@@ -202,27 +202,36 @@ def insert(arr, obj, values, axis=None):
     arr = asarray(arr)
     if axis is None:
         arr, axis = movement.reshape(arr, (size_of(arr),)), 0
-    axis = axis_of(axis, len(shape_of(arr)))
+    ndim = len(shape_of(arr))
+    axis = axis_of(axis, ndim)
     n = shape_of(arr)[axis]
-    # Where the places are -1, NumPy has put a new row.
-    places = np.insert(np.arange(n), obj, -1)
-    new = int(np.sum(places < 0))
     values = cast(asarray(values), dtype_of(arr))
-    if np.ndim(obj) == 0 and not isinstance(obj, slice) and len(shape_of(values)) == len(shape_of(arr)):
-        places = np.insert(np.arange(n), [int(obj)] * shape_of(values)[axis], -1)
-        new = shape_of(values)[axis]
-    rows = tuple(new if k == axis else m for k, m in enumerate(shape_of(arr)))
-    if (
-        np.ndim(obj) == 0
-        and not isinstance(obj, slice)
-        and shape_of(values)
-        and len(shape_of(values)) < len(shape_of(arr))
-    ):
-        at = rows[:axis] + rows[axis + 1 :]
-        values = movement.reshape(movement.broadcast(values, at), (*at[:axis], 1, *at[axis:]))
-    values = movement.broadcast(values, rows)
-    source = np.where(places < 0, n + np.cumsum(places < 0) - 1, places)
-    return rows_of(movement.concatenate([arr, values], axis), axis, source)
+    where = places_for(obj, n)
+    if where.size == 1:  # one place takes as many rows as there are values
+        values = movement.reshape(values, (1,) * (ndim - len(shape_of(values))) + shape_of(values))
+        if where.ndim == 0:
+            values = moveaxis(values, 0, axis)
+        where = np.repeat(where, shape_of(values)[axis])
+    new = -1 - np.arange(where.size)  # the k-th new row is -1 - k
+    places = np.insert(np.arange(n), where, new)
+    extra = len(shape_of(values)) - ndim
+    if extra > 0 and set(shape_of(values)[:extra]) == {1}:  # an assignment drops them
+        values = movement.reshape(values, shape_of(values)[extra:])
+    rows = tuple(where.size if k == axis else m for k, m in enumerate(shape_of(arr)))
+    source = np.where(places < 0, n - 1 - places, places)
+    return rows_of(movement.concatenate([arr, movement.broadcast(values, rows)], axis), axis, source)
+
+
+def places_for(obj: Any, n: int) -> np.ndarray:
+    """Where np.insert puts new rows, before which of n: a number, or one for each."""
+    if isinstance(obj, slice):
+        return np.arange(n)[obj]
+    places = np.asarray(integer(obj) if isinstance(obj, Value) else obj)
+    if places.ndim > 1 or (places.dtype == bool and places.ndim != 1):
+        raise ValueError("index array argument obj to insert must be one dimensional or scalar")
+    if places.dtype == bool:
+        return np.flatnonzero(places)
+    return places if places.size else places.astype(int)
 
 
 @function("resize")
