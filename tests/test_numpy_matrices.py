@@ -94,14 +94,57 @@ def test_weighted_sums_of_exponentials():
     np.testing.assert_allclose(got, scipy.special.logsumexp(x, b=weights, return_sign=True))
 
 
-@pytest.mark.parametrize("n", [3, 4, 5])
-def test_determinants_of_singular_matrices_differentiate(n):
-    """The derivative of the determinant is the cofactor matrix, also where there is no inverse."""
-    a = rng.standard_normal((n, n))
-    a[:, -1] = a[:, 0] + a[:, 1]
+def cofactors(a):
+    n = len(a)
     minor = lambda i, j: (-1) ** (i + j) * np.linalg.det(np.delete(np.delete(a, i, 0), j, 1))
-    cofactors = np.array([[minor(i, j) for j in range(n)] for i in range(n)])
-    exact = np.diag([1.0] * (n - 1) + [0.0])
-    for gradient in (rune.grad(np.linalg.det), rune.jit(rune.grad(np.linalg.det))):
-        np.testing.assert_allclose(gradient(a), cofactors, atol=1e-9)
-        np.testing.assert_allclose(gradient(exact), np.eye(n) - exact)
+    return np.array([[minor(i, j) for j in range(n)] for i in range(n)])
+
+
+@pytest.mark.parametrize("n", [3, 4, 6, 30])
+def test_determinants_of_singular_matrices_differentiate(n):
+    """The derivative of the determinant is the cofactor matrix, also where there is no inverse.
+
+    So it is where a pivot before the last is 0: in a matrix of whole numbers, in one with columns of zeros.
+    """
+    gradient = rune.grad(lambda a: np.linalg.det(a).real)
+    compiled = rune.jit(gradient)
+    for lost in range(min(n, 4) + 1):
+        spread = rng.standard_normal((n, n - lost)) @ rng.standard_normal((n - lost, n)) / np.sqrt(n)
+        whole = np.diag([1.0] * (n - lost) + [0.0] * lost)
+        first = np.diag([0.0] * lost + [1.0] * (n - lost))
+        numbers = np.round(2 * spread)
+        numbers[:, n - lost :] = 0
+        for a in (spread, whole, first, numbers, spread + 1j * whole):
+            want, sizes = cofactors(a), np.linalg.svdvals(a)
+            close = dict(rtol=1e-7, atol=1e-9 * np.prod(sizes[sizes > 1e-9]))
+            np.testing.assert_allclose(gradient(a), want, **close)
+            np.testing.assert_allclose(compiled(a), want, **close)
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2, 3, 4])
+def test_higher_derivatives_of_determinants(lost):
+    """Along a line the determinant is a polynomial: its derivatives are those of a fit."""
+    n = 5
+    a = rng.standard_normal((n, n - lost)) @ rng.standard_normal((n - lost, n))
+    d = rng.standard_normal((n, n))
+    f = lambda t: np.linalg.det(a + t * d)
+    t = np.cos(np.pi * (np.arange(n + 1) + 0.5) / (n + 1))
+    fit = np.polynomial.Polynomial.fit(t, [f(s) for s in t], n, domain=[-1, 1], window=[-1, 1])
+    scale = np.abs(fit.coef).max()
+    for transform in (lambda f: f, rune.jit):
+        g = f
+        for order in range(1, 4):
+            g = rune.grad(g) if order % 2 else rune.jacfwd(g)
+            np.testing.assert_allclose(transform(g)(0.0), fit.deriv(order)(0.0), atol=1e-9 * scale)
+
+
+def test_logarithms_of_determinants():
+    for a in (q, z, np.stack([q, 2 * p])):
+        n = a.shape[-1]
+        gradient = lambda a: np.sum(np.linalg.slogdet(a)[1])
+        for apply in (rune.grad(gradient), rune.jit(rune.grad(gradient))):
+            np.testing.assert_allclose(apply(a), np.swapaxes(np.linalg.inv(a), -1, -2), rtol=1e-9)
+        along = rng.standard_normal(a.shape)
+        sign = lambda t: np.linalg.slogdet(a + t * along)[0]
+        slope = (sign(1e-6) - sign(-1e-6)) / 2e-6
+        np.testing.assert_allclose(rune.jit(rune.jacfwd(sign))(0.0), slope, atol=1e-7 * n)

@@ -61,6 +61,17 @@ SLP_LINES = 5000  # the packing of scalars takes time that grows with the square
 
 def optimise(text: str, level: int = 2):
     """The parsed and optimised module, in a context of its own."""
+    packing = text.count("\n") <= SLP_LINES
+    try:
+        return passed(text, level, packing)
+    except RuntimeError:
+        # LLVM's packing of scalars can leave an instruction before its operands, which would end the process later.
+        if not packing:
+            raise
+        return passed(text, level, packing=False)
+
+
+def passed(text: str, level: int, packing: bool):
     import llvmlite.binding as llvm
 
     machine = target().machine
@@ -70,11 +81,12 @@ def optimise(text: str, level: int = 2):
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = True
-    options.slp_vectorization = text.count("\n") <= SLP_LINES
+    options.slp_vectorization = packing
     options.loop_interleaving = True
     options.loop_unrolling = True
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
+    module.verify()
     return module
 
 

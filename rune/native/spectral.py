@@ -159,6 +159,28 @@ def qr(e, form, inputs, outs) -> None:
         rows_to(e, q, p, t, m, wide)
 
 
+def pivot_columns(e, form, inputs, outs) -> None:
+    (a,), (order,) = inputs, outs
+    m, n = a.shape[-2:]
+    if not order.size:
+        return
+    unit, fn = e.unit, e.unit.fn
+    letter, real, complex_ = kinds(a.kind)
+    work = Work(e, a.kind)
+    size = 2 * n + BLOCK * (n + 1)
+    t, tau, memory, found = work(n, m), work(min(m, n)), work(size), work(n, kind="i4")
+    more = [work(2 * n, kind=real).base] if complex_ else []
+    with loop_over(fn, order.shape[:-1]) as p:
+        columns_of(e, t, a, p, m, n)
+        with loop_over(fn, (n,)) as (j,):
+            found.store(unit, (j,), math.constant(0, "i4"))
+        pointers = (found.base, tau.base, memory.base, size, *more)
+        blas.call(unit, letter + "geqp3", m, n, t.base, m, *pointers, work.info)
+        with loop_over(fn, (n,)) as (j,):
+            k = math.cast(fn, read(unit, found, j), "i8")
+            order.store(unit, (*p, j), math.apply(fn, "sub", [k, math.constant(1, "i8")], "i8"))
+
+
 def eig(e, form, inputs, outs) -> None:
     (a,), (w, v) = inputs, outs
     n = v.shape[-1]
@@ -221,4 +243,4 @@ def pairs_to(e, w, v, p, re: Buffer, im: Buffer, right: Buffer, n: int) -> None:
             v.store(unit, (*p, i, j), math.complex_of(fn, a, math.I(fn, "fmul", sign, b), v.kind))
 
 
-ROUTINES = {"eigh": eigh, "svd": svd, "qr": qr, "eig": eig}
+ROUTINES = {"eigh": eigh, "svd": svd, "qr": qr, "pivot_columns": pivot_columns, "eig": eig}

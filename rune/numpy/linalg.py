@@ -26,8 +26,7 @@ from rune.numpy.products import matmul
 from rune.numpy.reductions import reduced, safe_root
 from rune.numpy.register import function
 from rune.numpy.shapes import moveaxis, swap_last
-from rune.numpy.triangles import diagonal
-from rune.primitives import factor, linalg, movement
+from rune.primitives import determinant, factor, linalg, movement
 from rune.primitives.map import cast
 from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e
@@ -177,46 +176,23 @@ def squared(x: Any) -> Any:
 # Determinants
 
 
-def small_determinant(a: Any) -> Any:
-    """Up to 3 by 3: a polynomial, whose derivative is right for singular matrices too."""
-    n, lead = shape_of(a)[-1], shape_of(a)[:-2]
-    if n == 0:
-        return movement.broadcast(dtype_of(a).type(1), lead)
-    at = lambda i, j: movement.reshape(
-        movement.part(movement.part(a, len(lead), i, i + 1), len(lead) + 1, j, j + 1), lead
-    )
-    if n == 1:
-        return at(0, 0)
-    minor = lambda i, j, k, l: e.sub(e.mul(at(i, k), at(j, l)), e.mul(at(i, l), at(j, k)))
-    if n == 2:
-        return minor(0, 1, 0, 1)
-    terms = [
-        e.mul(at(0, 0), minor(1, 2, 1, 2)),
-        e.mul(at(0, 1), minor(1, 2, 0, 2)),
-        e.mul(at(0, 2), minor(1, 2, 0, 1)),
-    ]
-    return e.add(e.sub(terms[0], terms[1]), terms[2])
+@functools.lru_cache(maxsize=256)
+def determinant_program(type):
+    return record("det", [type], lambda args: determinant.by_factors(*args))[0]
 
 
-def parity(perm: Any, dtype: np.dtype) -> Any:
-    """The sign of a permutation: the product of the signs of all ordered differences."""
-    n = shape_of(perm)[-1]
-    lead = shape_of(perm)[:-1]
-    rows, columns = movement.reshape(perm, (*lead, n, 1)), movement.reshape(perm, (*lead, 1, n))
-    signs = e.select(np.tri(n, k=-1, dtype=bool), e.sign(e.sub(rows, columns)), 1)
-    return cast(reduce("prod", signs, (len(lead), len(lead) + 1)), dtype)
+@functools.lru_cache(maxsize=256)
+def slogdet_program(type):
+    return record("slogdet", [type], lambda args: determinant.logarithm_by_factors(*args))[0]
+
+
+determinant.Det.program = staticmethod(determinant_program)
+determinant.SlogDet.program = staticmethod(slogdet_program)
 
 
 @function("linalg.det")
 def det(a):
-    (a,) = matrices(a, square=True)
-    if shape_of(a)[-1] <= 3:
-        return small_determinant(a)
-    factors, perm = linalg.lu(a, check=False, tangent=True)
-    diagonal_ = diagonal(factors, 0, -2, -1)
-    return e.mul(
-        reduce("prod", diagonal_, (len(shape_of(diagonal_)) - 1,)), parity(perm, real_dtype(dtype_of(a)))
-    )
+    return determinant.det(*matrices(a, square=True))
 
 
 SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
@@ -228,14 +204,7 @@ QRResult = type(np.linalg.qr(np.eye(1)))
 
 @function("linalg.slogdet")
 def slogdet(a):
-    (a,) = matrices(a, square=True)
-    factors, perm = linalg.lu(a, check=False, tangent=True)
-    d = diagonal(factors, 0, -2, -1)
-    size = e.abs(d)
-    last = (len(shape_of(d)) - 1,)
-    signs = e.div(d, e.select(e.eq(size, 0), 1, size)) if dtype_of(a).kind == "c" else e.sign(d)
-    sign = e.mul(reduce("prod", signs, last), parity(perm, real_dtype(dtype_of(a))))
-    return SlogdetResult(sign, reduce("sum", e.log(size), last))
+    return SlogdetResult(*determinant.slogdet(*matrices(a, square=True)))
 
 
 # Factorisations

@@ -18,7 +18,6 @@ from rune.level import bind
 from rune.native import nest
 from rune.primitives import movement
 from rune.primitives.contract import matmul, swap
-from rune.primitives.indexing import take_along
 from rune.primitives.primitive import Primitive, where_taken
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
@@ -44,8 +43,8 @@ class LU(Primitive):
         lu, perm = np.empty_like(a), np.empty(a.shape[:-1], np.int64)
         import scipy.linalg  # on first use: it takes longer to import than all the rest
 
+        getrf = scipy.linalg.get_lapack_funcs("getrf", (a,))
         for k in np.ndindex(*a.shape[:-2] if a.size else (0,)):
-            getrf = scipy.linalg.get_lapack_funcs("getrf", (a,))
             lu[k], pivots, info = getrf(a[k])
             if info > 0 and params["check"]:
                 raise np.linalg.LinAlgError("Singular matrix")
@@ -56,22 +55,7 @@ class LU(Primitive):
         return [lu, perm]
 
     def jvp(self, primals, tangents, params):
-        factors, perm = bind(self, primals, params)
-        if tangents[0] is None or not params.get("tangent"):
-            return [factors, perm], [None, None]  # see `solve`: a carries the derivative
-        # Y = L^-1 P dA, X = Y U^-1, dL = L (X below the diagonal), dU = what is left of Y
-        shape = type_of(factors).shape
-        n, dtype = shape[-1], type_of(factors).dtype
-        rows = movement.broadcast(movement.reshape(perm, (*shape[:-1], 1)), shape)
-        y = triangular_solve(
-            factors, take_along(tangents[0], rows, len(shape) - 2), lower=True, transpose=False, unit=True
-        )
-        x = swap(triangular_solve(pivots(factors), swap(y), lower=False, transpose=True))
-        low = np.tril(np.ones((n, n), dtype), -1)
-        below = e.mul(x, low)
-        left = e.mul(e.sub(y, matmul(below, e.mul(factors, 1 - low))), 1 - low)
-        change = matmul(e.add(e.mul(factors, low), np.eye(n, dtype=dtype)), below)
-        return [factors, perm], [e.add(change, left), None]
+        return bind(self, primals, params), [None, None]  # see `solve`: a carries the derivative
 
     def batch(self, size, args, mapped, params):
         return bind(self, args, params), [True, True]
@@ -81,18 +65,6 @@ class LU(Primitive):
 
     def lower(self, e):
         return [nest.Library(e.outputs, e.inputs, "lu", {"check": e.params["check"]})]
-
-
-def pivots(factors: Any) -> Any:
-    """Factors to divide by: the last pivot divides nothing below the diagonal; one that is 0 before it gives NaN."""
-    n = type_of(factors).shape[-1]
-    last = np.zeros((n, n), bool)
-    last[-1:, -1:] = True
-    zero = e.eq(factors, 0)
-    early = e.logical_and(zero, np.eye(n, dtype=bool) & ~last)
-    dtype = type_of(factors).dtype
-    nan = dtype.type(np.nan)
-    return e.select(e.logical_and(zero, last), dtype.type(1), e.select(early, nan, factors))
 
 
 class Solve(Primitive):
@@ -273,14 +245,14 @@ def stack(size: int, args: list, mapped: list[bool]) -> list:
     ]
 
 
-def lu(a: Any, check: bool = True, tangent: bool = False) -> list:
-    """(lu, perm) of square matrices; a singular one raises where `check`; differentiable where `tangent`."""
-    return bind(lu_, [a], {"check": check, "tangent": True} if tangent else {"check": check})
+def lu(a: Any, check: bool = True) -> list:
+    """(lu, perm) of square matrices; a singular one raises where `check`."""
+    return bind(lu_, [a], {"check": check})
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: Any, b: Any, check: bool = True) -> Any:
     """x with a x = b: a [..., n, n], b [..., n, k], equal leading shapes and dtypes."""
-    return bind(solve_, [a, *lu(a), b], {"transpose": False})[0]
+    return bind(solve_, [a, *lu(a, check), b], {"transpose": False})[0]
 
 
 def cholesky(a: Any) -> Any:
