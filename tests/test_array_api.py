@@ -126,12 +126,22 @@ def array(draw, dtypes=ALL, shape=None, tame=False):
     return filled(draw(st.sampled_from(dtypes)), shape, draw(SEEDS), tame)
 
 
+FLOATS = st.sampled_from([0.0, -0.0, 1.0, -1.5, 0.5, 2.0, 1e30, np.inf, np.nan])
+NUMBERS = {
+    "b": st.booleans(),
+    "i": st.integers(-3, 9),
+    "u": st.integers(0, 9),
+    "f": st.one_of(FLOATS, st.integers(-3, 9)),
+    "c": st.one_of(FLOATS, st.just(1 - 2j)),
+    "any": st.one_of(
+        st.booleans(), FLOATS, st.sampled_from([-1, 300, -129, 2**40, -(2**63), 2**64, 2**70, 2j])
+    ),
+}
+
+
 def numbers(draw, dtype):
-    """A Python number that an array of this kind may meet."""
-    kinds = {"b": [st.booleans()], "i": [st.integers(-3, 9)], "u": [st.integers(0, 9)]}
-    floats = st.sampled_from([0.0, -0.0, 1.0, -1.5, 0.5, 2.0, 1e30, np.inf, np.nan])
-    kinds |= {"f": [floats, st.integers(-3, 9)], "c": [floats, st.just(1 - 2j)]}
-    return draw(st.one_of(*kinds[np.dtype(dtype).kind]))
+    """A Python number beside an array: mostly of its kind, now and then of another or out of its range."""
+    return draw(NUMBERS["any" if chance(draw, 6) else np.dtype(dtype).kind])
 
 
 def axis_of(draw, x, none=True, several=False):
@@ -294,7 +304,7 @@ def triangle(name, draw):
 @case("astype")
 def astype(name, draw):
     # A float out of an integer's range has no defined integer: NumPy's depends on the machine.
-    return (array(draw, tame=True), draw(DTYPES)), maybe(draw, copy=st.booleans())
+    return (array(draw, tame=True), draw(DTYPES)), maybe(draw, copy=st.booleans(), device=st.just("cpu"))
 
 
 @case("can_cast")
@@ -546,7 +556,10 @@ def vecdot(name, draw):
         hnp.mutually_broadcastable_shapes(num_shapes=2, min_dims=1, max_dims=3, max_side=3)
     ).input_shapes
     one, two = ((*s[:-1], one[-1]) for s in (one, two))
-    return tuple(array(draw, shape=s, tame=True) for s in (one, two)), maybe(draw, axis=st.just(-1))
+    xs = tuple(array(draw, shape=s, tame=True) for s in (one, two))
+    if len(one) == len(two) and chance(draw):
+        return tuple(np.moveaxis(x, -1, 0) for x in xs), {"axis": 0 if chance(draw) else -len(one)}
+    return xs, maybe(draw, axis=st.just(-1))
 
 
 @case("tensordot linalg.tensordot")
@@ -566,12 +579,17 @@ def outer(name, draw):
 @case("linalg.cross")
 def cross(name, draw):
     one, two = draw(hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=2, max_side=3)).input_shapes
-    return tuple(array(draw, INTEGERS + INEXACT, (*s, 3), tame=True) for s in (one, two)), {}
+    xs = (array(draw, INTEGERS + INEXACT, (*s, 3), tame=True) for s in (one, two))
+    if len(one) == len(two) and chance(draw):
+        return tuple(np.moveaxis(x, -1, 0) for x in xs), {"axis": 0}
+    return tuple(xs), {}
 
 
 @case("linalg.diagonal linalg.trace")
 def diagonal(name, draw):
-    return (array(draw, tame=True),), maybe(draw, offset=st.integers(-3, 3))
+    x = array(draw, tame=True)
+    kinds = st.sampled_from("lD" if x.dtype.kind in "bi" else "D").map(np.dtype)
+    return (x,), maybe(draw, offset=st.integers(-3, 3), **{"dtype": kinds} if "trace" in name else {})
 
 
 @case("matrix_transpose linalg.matrix_transpose")
@@ -619,10 +637,11 @@ def rectangular(name, draw):
     more = {
         "linalg.svd": {"full_matrices": st.booleans()},
         "linalg.qr": {"mode": st.sampled_from(["reduced", "complete"])},
-        "linalg.matrix_rank": {"rtol": st.just(1e-3)},
-        "linalg.pinv": {"rtol": st.just(1e-3)},
     }
-    return (matrix(draw, square=False),), maybe(draw, **more.get(name, {}))
+    x = matrix(draw, square=False)
+    tolerance = st.sampled_from([1e-3, np.full(x.shape[:-2], 1e-3)])
+    more |= {"linalg.matrix_rank": {"rtol": tolerance}, "linalg.pinv": {"rtol": tolerance}}
+    return (x,), maybe(draw, **more.get(name, {}))
 
 
 @case("linalg.matrix_norm")

@@ -118,7 +118,12 @@ def tensorinv(a, ind=2):
     )
 
 
-@functools.lru_cache(maxsize=256)
+def of_each(tolerance: Any) -> Any:
+    """A tolerance, one for each matrix, beside their singular values."""
+    tolerance = asarray(tolerance)
+    return movement.reshape(tolerance, (*shape_of(tolerance), 1))
+
+
 def by_singular_values(a, rcond):
     """The pseudo-inverse as NumPy computes it; `rcond` is a number, or one per matrix with an axis of 1."""
     u, s, vh = factor.svd(a)
@@ -127,6 +132,7 @@ def by_singular_values(a, rcond):
     return matmul(H(vh), e.mul(movement.reshape(inverse, (*shape_of(inverse), 1)), H(u)))
 
 
+@functools.lru_cache(maxsize=256)
 def pinv_program(type, rcond):
     return record("pinv", [type], lambda args: [by_singular_values(args[0], rcond)])[0]
 
@@ -148,7 +154,7 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=None):
             else rtol
         )
     if isinstance(rcond, Value) or np.ndim(rcond):
-        return by_singular_values(a, movement.reshape(asarray(rcond), (*shape_of(rcond), 1)))
+        return by_singular_values(a, of_each(rcond))
     return factor.pinv(a, float(rcond))
 
 
@@ -318,8 +324,10 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
         return cast(reduced("any", e.ne(a, 0)), np.int64)
     s = svdvals(a)
     if tol is None:
-        rtol = max(shape_of(a)[-2:]) * np.finfo(dtype_of(s)).eps if rtol is None else rtol
+        rtol = max(shape_of(a)[-2:]) * np.finfo(dtype_of(s)).eps if rtol is None else of_each(rtol)
         tol = e.mul(reduced("max", s, -1, True, initial=0), rtol)
+    else:
+        tol = of_each(tol)
     return reduced("sum", e.gt(s, tol), -1)
 
 
