@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import threading
 from typing import Any
 
 import numpy as np
@@ -102,22 +103,25 @@ def watched(
         from tqdm.auto import tqdm
     except ImportError:
         raise ImportError(f"{NAME}: progress needs tqdm: pip install tqdm") from None
+    if not isinstance(label, str):
+        raise TypeError(f"{NAME}: progress must be a str, the bar's label, got {describe(label)}")
     n = rows_in(NAME, *parted(NAME, xs, "xs"), length)
     every = max(1, n // 100)
-    bars: dict = {}
+    bars: dict = {}  # of each thread that runs the loop
 
     def draw(k):
-        taken = n - int(k) if reverse else int(k) + 1
-        if taken <= every or "bar" not in bars:
-            bars["bar"] = tqdm(total=n, desc=str(label))
-        bars["bar"].update(taken - bars["bar"].n)
-        if taken > n - every:
-            bars.pop("bar").close()
+        thread, taken = threading.get_ident(), n - int(k) if reverse else int(k) + 1
+        if taken <= every or thread not in bars:
+            bars[thread] = tqdm(total=n, desc=label)
+        bars[thread].update(taken - bars[thread].n)
+        if taken == n:
+            bars.pop(thread).close()
         return np.int64(0)
 
     def counted(carry, row):
         k, row = row
-        due = (n - k if reverse else k + 1) % every == 0
+        taken = n - k if reverse else k + 1
+        due = (taken % every == 0) | (taken == n)
         cond(due, lambda k: callback(draw, np.int64(0), k), lambda k: np.int64(0), k)
         return step(carry, row)
 

@@ -126,7 +126,7 @@ class Cond(Primitive):
         index, *operands = e.inputs
         shown = lambda v: name(v) if isinstance(v, Var) else str(v)
         return (
-            f"cond {shown(index)} of {len(e.params['branches'])}, operands ({', '.join(map(shown, operands))})",
+            f"cond {shown(index)} of {len(e.params['branch'])}, operands ({', '.join(map(shown, operands))})",
             [],
         )
 

@@ -652,7 +652,7 @@ def map(f: Callable[[Any], _R], xs: Any) -> _R:
         TypeError: where ``f`` is not callable. ValueError as `scan` raises it, in its name.
     """
 
-def associative_scan(f: Callable[[_C, _C], _C], xs: _C, *, reverse: bool = False) -> _C:
+def associative_scan(f: Callable[[_C, _C], _C], xs: _C, *, reverse: bool = False, axis: int = 0) -> _C:
     """The running combinations of the rows of ``xs`` by an associative ``f``, in about log n passes.
 
     ``y[0] = x[0]`` and ``y[k] = f(y[k-1], x[k])``, with all rows of a pass at once: ``f`` takes and
@@ -664,12 +664,13 @@ def associative_scan(f: Callable[[_C, _C], _C], xs: _C, *, reverse: bool = False
     >>> rune.associative_scan(f, (a, b))[1]
     array([1.  , 1.5 , 1.75])
 
-    With ``reverse`` the combinations run from the last row to the first. Blelloch, "Prefix sums and
-    their applications" (1990).
+    With ``reverse`` the combinations run from the last row to the first. ``axis`` is where the rows lie
+    in every leaf; ``f`` sees them along its first axis. Blelloch, "Prefix sums and their applications"
+    (1990).
 
     Raises:
-        TypeError: where ``f`` is not callable. ValueError: where a leaf has no leading axis, or leaves
-            differ in length: ``rune.associative_scan: 1: 3 rows, 0: 4``.
+        TypeError: where ``f`` is not callable. ValueError: where a leaf has no axis of rows, leaves differ
+            in length (``rune.associative_scan: 1: 3 rows, 0: 4``), or ``f`` changes a shape.
     """
 
 def iterate(step: Callable[[_C], _C], init: _C, *, until: Callable[[_C], Any], max_steps: int) -> _C:
