@@ -31,7 +31,9 @@ __all__ = [
     "of_list",
     "parted",
     "raws",
+    "read_only",
     "refuse",
+    "strong",
 ]
 
 ARRAYS = "an array, a number, or a tuple, list, dict, named tuple or dataclass of them"
@@ -195,3 +197,21 @@ def fitted(name: str, x: Any, tree: Tree, types: list[Type | None], what: str, r
             raise ValueError(f"{where}{own or describe(leaf)} {what}, {t} expected")
         leaves[k] = cast(leaf, t.dtype)
     return leaves
+
+
+def strong(x: Any) -> Any:
+    """A raw leaf as a value: a Python number as the NumPy scalar it means, a static one as it is."""
+    t = type_or_none(x)
+    if t is None or not (t.weak or type(x) is bool):
+        return x
+    return cast(x, t.dtype) if isinstance(x, Value) else np.asarray(x, t.dtype)[()]
+
+
+def read_only(x: Any) -> Any:
+    """A raw leaf for a function that must not write it: a box, or a view of a plain array."""
+    if isinstance(x, Value):
+        return Traced(x, writeable=False)
+    if isinstance(x, np.ndarray) and x.ndim:
+        x = x.view()
+        x.flags.writeable = False
+    return x

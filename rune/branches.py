@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.arguments import array_leaves, callable_, fresh, raws, type_or_none
+from rune.arguments import array_leaves, callable_, finished, raws, read_only, strong, type_or_none
 from rune.constructs.cond import cond_
 from rune.level import Value, apply, staging
 from rune.primitives import indexing
@@ -55,13 +55,14 @@ def switch(index, branches, *args):
 
 
 def chosen(name: str, index: Any, branches: list, args: tuple) -> Any:
+    given, tree = array_leaves(name, args)
+    found = [strong(x) for x in raws(given)]
     if not isinstance(index, Value) and not staging():
-        found, tree = array_leaves(name, args)
-        leaves, out = array_leaves(name, branches[int(index)][1](*tree.build([read_only(x) for x in found])))
-        return out.build([fresh(x) if isinstance(x, np.ndarray) else x for x in leaves])
-    found, tree = array_leaves(name, args)
-    dynamic = [type_or_none(x) is not None for x in raws(found)]
-    values = [x for x, d in zip(raws(found), dynamic, strict=True) if d]
+        operands = tree.build([read_only(x) for x in found])
+        leaves, out = array_leaves(name, branches[int(index)][1](*operands))
+        return finished([strong(x) for x in raws(leaves)], out)
+    dynamic = [type_or_none(x) is not None for x in found]
+    values = [x for x, d in zip(found, dynamic, strict=True) if d]
     outs_tree: list[Tree] = []
     totals: list[list] = []
     types: list[list] = []
@@ -71,7 +72,9 @@ def chosen(name: str, index: Any, branches: list, args: tuple) -> Any:
 
         def flat(inputs, f=f):
             given = iter(inputs)
-            inside = tree.build([box(next(given)) if d else x for x, d in zip(found, dynamic, strict=True)])
+            inside = tree.build(
+                [read_only(next(given)) if d else x for x, d in zip(found, dynamic, strict=True)]
+            )
             leaves, out = array_leaves(name, f(*inside))
             outs_tree.append(out)
             results.append(raws(leaves))
@@ -91,15 +94,6 @@ def chosen(name: str, index: Any, branches: list, args: tuple) -> Any:
     given = iter(outs)
     static = zip(results[0], types[0], strict=True)
     return outs_tree[0].build([x if t is None else box(next(given)) for x, t in static])
-
-
-def read_only(x: Any) -> Any:
-    """An operand that a branch cannot write for its caller: a view, or a box of its own."""
-    if isinstance(x, np.ndarray):
-        x = x.view()
-        x.flags.writeable = False
-        return x
-    return box(raws([x])[0])
 
 
 def agreed(

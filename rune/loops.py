@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.arguments import callable_, finished, of_list, parted, raws, type_or_none
+from rune.arguments import callable_, finished, of_list, parted, raws, read_only, type_or_none
 from rune.branches import cond
 from rune.constructs.host import callback
 from rune.constructs.iterate import while_
@@ -174,7 +174,9 @@ class Step:
         self.outputs: Tree | None = None
 
     def __call__(self, carry: list, row: list) -> tuple[list, list]:
-        result = self.f(self.carry.build([box(x) for x in carry]), self.rows.build([box(x) for x in row]))
+        result = self.f(
+            self.carry.build([box(x) for x in carry]), self.rows.build([read_only(x) for x in row])
+        )
         if not isinstance(result, tuple) or len(result) != 2:
             raise TypeError(f"{self.name}: the step must return (carry, output), got {describe(result)}")
         found, tree = parted(self.name, result[0])
@@ -246,19 +248,12 @@ def stepped(loop: Step, carry: list, rows: list, n: int, reverse: bool) -> Any:
     """The loop run by Python, row by row."""
     outputs: list = [None] * n
     for k in reversed(range(n)) if reverse else range(n):
-        row = [tables.getitem(x, k) if isinstance(x, Value) else read_only(x, k) for x in rows]
+        row = [tables.getitem(x, k) if isinstance(x, Value) else np.asarray(x)[k] for x in rows]
         carry, found = loop([writeable(x) for x in carry], row)
         carry = [owned(x) for x in carry]
         outputs[k] = [owned(x) for x in found]
     stacks = [stack([o[j] for o in outputs]) for j in range(len(outputs[0]))]
     return finished(carry, loop.carry), finished(stacks, loop.outputs)
-
-
-def read_only(x: Any, k: int) -> Any:
-    row = np.asarray(x)[k]
-    if isinstance(row, np.ndarray):
-        row.flags.writeable = False
-    return row
 
 
 def owned(x: Any) -> Any:
@@ -319,7 +314,7 @@ def iterate(step, init, *, until, max_steps):
     loop = Step(
         name, lambda carry, _: (step(carry), None), tree, flatten(None)[1], [type_of(x) for x in carry]
     )
-    stops = lambda values: predicate(name, until(tree.build([box(x) for x in values])))
+    stops = lambda values: predicate(name, until(tree.build([read_only(x) for x in values])))
     if staging():
         return iterated(loop, carry, stops, max_steps)
     for taken in itertools.count():

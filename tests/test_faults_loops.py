@@ -34,19 +34,43 @@ def test_every_branch_agrees_with_every_other():
         rune.jit(lambda k: rune.switch(k, branches))(np.int64(0))
 
 
-def test_a_branch_does_not_write_what_its_caller_holds():
-    def f(x, pred):
-        def double(y):
-            y[0] = y[1] * 2
-            return y
+def written(y):
+    y[0] = y[1] * 2
+    return y
 
-        z = x * 1
-        return np.sum(rune.cond(pred(x), double, lambda y: y, z) ** 2) + np.sum(z)
 
-    pred = lambda x: x[0] > 0
-    expected = np.array([1.0, 1 + 10 * x3[1], 1 + 2 * x3[2]])
-    for g in (rune.grad(f), rune.jit(rune.grad(f), static_argnames="pred")):
-        np.testing.assert_allclose(g(x3, pred=pred), expected)
+READING = {
+    "cond": lambda x: rune.cond(x.shape[0] > 1, written, lambda y: y, x),
+    "switch": lambda x: rune.switch(0, [written], x),
+    "a row": lambda x: rune.scan(lambda c, r: (c + written(r), None), np.zeros(3), np.stack([x, x]))[0],
+    "a mapped row": lambda x: rune.map(written, np.stack([x, x])),
+    "until": lambda x: rune.iterate(lambda c: c * 2, x, until=lambda c: np.sum(written(c)) > 9, max_steps=9),
+}
+
+
+@pytest.mark.parametrize("f", READING.values(), ids=READING)
+def test_what_a_function_only_reads_it_cannot_write(wrap, f):
+    for g in (wrap(f), wrap(rune.grad(lambda x: np.sum(f(x)))), lambda x: wrap(rune.vmap(f))(x[None])):
+        with pytest.raises(ValueError, match="read-only"):
+            g(np.abs(x3))
+
+
+def test_a_branch_writes_to_a_copy(wrap):
+    f = lambda x: (
+        lambda z: np.sum(rune.cond(True, lambda y: written(y * 1), lambda y: y, z) ** 2) + np.sum(z)
+    )(x * 1)
+    np.testing.assert_allclose(wrap(rune.grad(f))(x3), [1.0, 1 + 10 * x3[1], 1 + 2 * x3[2]])
+
+
+@pytest.mark.parametrize("pred", [True, False])
+@pytest.mark.parametrize("number", [3, 2.5, True, 1j])
+def test_python_numbers_are_values_in_and_out_of_a_branch(wrap, pred, number):
+    narrow = {int: np.int8, float: np.float32, bool: np.int8, complex: np.complex64}[type(number)](1)
+    returned = wrap(lambda p: rune.cond(p, lambda: number, lambda: number))(np.bool_(pred))
+    assert returned.dtype == np.asarray(number).dtype
+    given = wrap(lambda p, x: rune.cond(p, lambda c: x * c, lambda c: c * x, number))(np.bool_(pred), narrow)
+    assert given.dtype == np.result_type(narrow, returned)
+    assert (returned, given) == (number, number)
 
 
 def test_what_a_branch_returns_has_storage_of_its_own(wrap):
