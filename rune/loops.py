@@ -16,6 +16,7 @@ import numpy as np
 
 from rune.arguments import callable_, finished, of_list, parted, raws, read_only, type_or_none
 from rune.branches import cond
+from rune.constancy import settle, steps_from
 from rune.constructs.host import callback
 from rune.constructs.iterate import while_
 from rune.constructs.remat import remat
@@ -280,7 +281,9 @@ def recorded(loop: Step, carry: list, rows: list, n: int, reverse: bool, number:
     c = len(carry)
 
     def traced(inputs):
+        steps_from(inputs, carry, rows)
         after, outputs = loop(inputs[:c], inputs[c:])
+        settle(inputs, after)
         return [*after, *outputs]
 
     totals: list = []
@@ -338,7 +341,14 @@ def iterated(loop: Step, carry: list, stops: Any, max_steps: int) -> Any:
     """The loop as one operation, and the check that it stopped."""
     types, c = [type_of(x) for x in carry], len(carry)
     totals: list = []
-    body, of_body = record(loop.name, types, lambda inputs: loop(inputs, [])[0], totals)
+
+    def traced(inputs):
+        steps_from(inputs, carry, [])
+        after = loop(inputs, [])[0]
+        settle(inputs, after)
+        return after
+
+    body, of_body = record(loop.name, types, traced, totals)
     test, of_test = record(loop.name, types, lambda inputs: [stops(inputs)])
     captures = list({id(x): x for x in [*of_body, *of_test]}.values())
 

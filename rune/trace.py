@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import Level, Value, bind, opened
+from rune.level import Level, Value, bind, opened, running
 from rune.native import nest
 from rune.primitives.map import map_
 from rune.primitives.movement import broadcast_
@@ -23,7 +23,7 @@ from rune.primitives.primitive import Primitive
 from rune.program import Equation, Literal, Owner, Program, Type, Var, type_of
 from rune.snapshot import Snapshots
 
-__all__ = ["Staged", "Trace", "constant", "not_counted", "record", "run"]
+__all__ = ["Staged", "Trace", "constant", "not_counted", "passing", "record", "run"]
 
 
 class Constant(Primitive):
@@ -88,6 +88,10 @@ class Trace(Level):
         self.constants: dict[int, tuple] = {}  # id(array) -> (array, variable); the array stays alive
         self.snapshots = Snapshots(name)
         self.captured: dict[int, tuple] = {}  # id(value) -> (value, variable)
+        self.once = False  # whether the program runs now and is no part of one that is kept
+        self.constant_inputs: dict[int, set[int]] = {}  # by their ids, and the carries they are made of
+        self.carried: set[int] = set()  # ids of those that start so in a loop (`rune.constancy`)
+        self.waiting: list = []  # what is reported where such ones stay so
 
     def input(self, type: Type) -> Staged:
         self.inputs.append(Var(type))
@@ -230,7 +234,7 @@ def record(
 
     What `f` adds to totals becomes further results of the program, in the order of `totals`.
     """
-    level = Trace(name)
+    level = passing(name)
     with opened(level):
         outs = f([level.input(t) for t in types])
         if level.additions:
@@ -240,6 +244,13 @@ def record(
             outs = [*outs, *level.additions.values()]
         program = level.close(outs, name)
     return program, level.captures
+
+
+def passing(name: str) -> Trace:
+    """A trace of what runs now, or of a part of the program that is being recorded around it."""
+    level = Trace(name)
+    level.once = not any(outer.traces and not outer.once for outer in running())
+    return level
 
 
 def not_counted(name: str) -> ValueError:

@@ -20,14 +20,14 @@ from rune import derive
 from rune.arguments import array_leaves, callable_, finished, fitted, raws, type_or_none
 from rune.constructs.call import call
 from rune.jvp import Forward
-from rune.level import Level, Value, beneath, bind, opened
+from rune.level import Level, Value, beneath, bind, innermost_trace, opened, tracing
 from rune.linear import Tangent
 from rune.linearity import Kind, kind_of, of_program
 from rune.primitives import movement
 from rune.primitives.primitive import Primitive, Unknown, zeros
 from rune.program import Type, type_of
 from rune.structure import Tree, describe, flatten
-from rune.trace import Trace, not_counted, record
+from rune.trace import Trace, not_counted, passing, record
 from rune.value import box
 
 __all__ = ["custom_jvp", "custom_transpose", "custom_vjp"]
@@ -270,7 +270,8 @@ class RuleKind:
             if level is None:
                 run = Applied(self.name, rule, tree, leaves)
                 return finished(run.results, run.tree)
-            if isinstance(level, Forward):
+            recorded = tracing() and innermost_trace().depth > level.depth
+            if isinstance(level, Forward) and not recorded:
                 return self.differentiated(level, rule, tree, leaves)
             return self.staged(rule, tree, leaves)
 
@@ -304,7 +305,7 @@ class RuleKind:
     def staged(self, rule: Callable, tree: Tree, leaves: list) -> Any:
         """The rule traced: (results, residuals) as one program, its map or pullback as another."""
         dynamic = [type_or_none(x) is not None for x in leaves]
-        level, inner = Trace(self.name), Trace(self.name)
+        level, inner = passing(self.name), passing(self.name)
         with opened(level):
             run = Applied(
                 self.name,

@@ -13,14 +13,15 @@ a number that its parent drew.
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from rune.batch import Lanes, Same
-from rune.level import Value, tracing
+from rune.constancy import when_constant
+from rune.level import tracing
 from rune.random.arguments import count, drawable
 from rune.structure import describe
 from rune.value import Traced, raw
@@ -114,21 +115,18 @@ def checked(name: str, key: Any) -> Any:
 def drawn_by(name: str, key: Any) -> Any:
     """`key`, for the entry point that draws with it; reports a draw that a program holds as a constant."""
     key = checked(name, key)
-    if tracing() and constant(raw(key)):
-        # The user's line is two frames up; Python shows a warning once per line.
-        warnings.warn(
+    if tracing():
+        caller = sys._getframe(1)  # Python shows a warning once per line: the user's
+        while caller.f_back and caller.f_globals.get("__name__", "").partition(".")[0] == "rune":
+            caller = caller.f_back
+        message = (
             f"rune.random.{name}: the key does not depend on the arguments of the function that is being "
-            f"compiled, so every call of it will see the same numbers: pass the key as an argument",
-            stacklevel=3,
+            f"compiled, so every call of it will see the same numbers: pass the key as an argument"
         )
+        place = (caller.f_code.co_filename, caller.f_lineno, caller.f_globals.get("__name__"))
+        seen = caller.f_globals.setdefault("__warningregistry__", {})
+        when_constant(raw(key), lambda: warnings.warn_explicit(message, UserWarning, *place, seen))
     return key
-
-
-def constant(x: Any) -> bool:
-    """Whether a value is the same in every run of the program that is being traced."""
-    while isinstance(x, Value) and not x.level.traces:
-        x = x.value if isinstance(x, (Lanes, Same)) else x.primal
-    return not isinstance(x, Value)
 
 
 # Draws
