@@ -118,3 +118,84 @@ VIEWS = {
 def test_what_shares_memory(ask, one, other):
     f = lambda x: x * float(ask(VIEWS[one](x), VIEWS[other](x)))
     np.testing.assert_array_equal(rune.jvp(f, (X,), (X,))[0], f(X))
+
+
+NAN, INF = np.nan, np.inf
+ROWS = np.array([[0.6, NAN, 0.3, NAN], [0.5, -0.9, NAN, 0.2], [NAN, NAN, NAN, 0.1], [NAN, NAN, NAN, NAN]])
+
+AS_NUMPY = {
+    "interp beside infinities": (lambda x, xp, fp: np.interp(x, xp, fp), np.array([0.5, NAN]), np.array([-INF, INF]), np.array([9.0, 9.0])),
+    "interp to infinities": (lambda x, xp, fp: np.interp(x, xp, fp), np.array([0.5, 1.5, 2.5]), np.arange(4.0), np.array([1.0, -INF, -INF, 3.0])),
+    "interp of complex numbers": (lambda x, fp: np.interp(x, [0.0, 1.0, 2.0], fp, left=-1j), np.array([-1.0, 0.5, 1.75, 3.0]), np.array([1j, 2.0, 3 - 1j])),
+    "nanvar of too few": (lambda x: np.nanvar(x, axis=1, ddof=2), ROWS),
+    "nanstd of too few": (lambda x: np.nanstd(x, axis=1, ddof=1), ROWS),
+    "var of too few": (lambda x: np.var(x, axis=1, ddof=3), ROWS[1:2, :2]),
+    "nanmedian": (lambda x: np.nanmedian(x, axis=1), ROWS),
+    "nanmedian of infinities": (lambda x: np.nanmedian(x, axis=1), np.array([[INF, NAN], [INF, INF], [-INF, INF], [1.0, INF]])),
+    "nanmedian of all": (lambda x: np.nanmedian(x, keepdims=True), ROWS),
+    "put_along_axis": (lambda x, v: filled_along(x, v), np.zeros((3, 4, 1)), np.arange(10.0).reshape(1, 2, 5)),
+    "digitize by falling bins": (lambda x, b: x * np.digitize(x, b), np.arange(-3.0, 4.0), np.array([2.0, 0.5, -1.0])),
+    "digitize by falling bins, right": (lambda x, b: x * np.digitize(x, b, right=True), np.arange(-3.0, 4.0), np.array([2.0, 1.0, -1.0])),
+    "digitize by known falling bins": (lambda x: x * np.digitize(x, [2.0, 1.0, -1.0]), np.arange(-3.0, 4.0)),
+    "digitize by known falling bins, right": (lambda x: x * np.digitize(x, [2.0, 1.0, -1.0], right=True), np.arange(-3.0, 4.0)),
+    "digitize by rising bins": (lambda x, b: x * np.digitize(x, b), np.arange(-3.0, 4.0), np.array([-1.0, 1.0, 2.0])),
+    "digitize by one": (lambda x, b: x * np.digitize(x, b), np.arange(-3.0, 4.0), np.array([1.0])),
+    "unwrap": (lambda x: np.unwrap(x), np.array([0.0, 3.5, -3.0, 7.0, np.pi + 7.0])),
+    "corrcoef in float32": (lambda x: np.corrcoef(x, dtype=np.float32), ROWS[:2, :3] * 0 + np.arange(6.0).reshape(2, 3) ** 2),
+    "cov in complex64": (lambda x: np.cov(x, dtype=np.complex64), np.arange(6.0).reshape(2, 3) ** 2),
+}  # fmt: skip
+
+
+def filled_along(x, v):
+    y = x.copy()
+    np.put_along_axis(y, np.arange(10).reshape(1, 2, 5) % 4, v, axis=1)
+    return y
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", AS_NUMPY)
+def test_what_numpys_tests_say(name):
+    f, *args = AS_NUMPY[name]
+    want = f(*args)
+    ways = {
+        "jvp": lambda: rune.jvp(f, tuple(args), tuple(args))[0],
+        "jit": lambda: rune.jit(f)(*args),
+        "vmap": lambda: rune.vmap(f)(*(np.stack([a, a]) for a in args))[1],
+    }
+    for way, run in ways.items():
+        got = run()
+        assert got.dtype == want.dtype, way
+        np.testing.assert_allclose(got, want, rtol=64 * np.finfo(want.dtype).eps, err_msg=way)
+
+
+@pytest.mark.parametrize(
+    ("steps", "period"), [([0, 75, 150, 225, 45], 255), ([0, 2, 4, 7, 9], 4), ([0, 5, -5, 5], 10)]
+)
+def test_unwrap_of_integers(steps, period):
+    f = lambda p: np.unwrap(p, period=period)
+    want = f(np.array(steps))
+    for got in (rune.jit(f)(np.array(steps)), rune.vmap(f)(np.array([steps]))[0]):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
+REFUSED = {
+    "gradient, one array for two axes": lambda x: np.gradient(np.outer(x, x), np.arange(5.0)),
+    "vsplit of one axis": lambda x: np.vsplit(x[:4], 2),
+    "dsplit of two": lambda x: np.dsplit(np.outer(x, x), 5),
+    "hsplit of none": lambda x: np.hsplit(x[0], 1),
+    "ediff1d of other kinds": lambda x: np.ediff1d((x > 1).astype(int), to_end=x),
+    "a falling range": lambda x: np.histogram(x, range=(1.0, 0.0)),
+    "an endless range": lambda x: np.histogram(x, range=(0.0, np.inf)),
+    "put_along_axis of a table": lambda x: np.put_along_axis(x.copy(), np.zeros((2, 2), int), 1.0, None),
+    "put_along_axis of other axes": lambda x: np.put_along_axis(x.copy(), np.zeros((1, 1), int), 1.0, 0),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_numpy_refuses_is_refused(name):
+    with pytest.raises((TypeError, ValueError)) as numpys:
+        REFUSED[name](X)
+    for way in (rune.jit, rune.vmap):
+        with pytest.raises(type(numpys.value)):
+            way(REFUSED[name])(X if way is rune.jit else X[None])

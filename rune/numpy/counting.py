@@ -40,6 +40,11 @@ def edges_of(name: str, a: Any, bins: Any, range_: Any, first: Any = None) -> An
         raise ValueError("`bins` must be positive, when an integer")
     if range_ is not None:
         low, high = map(operand, range_)
+        if not isinstance(low, Value) and not isinstance(high, Value):
+            if low > high:
+                raise ValueError("max must be larger than min in range parameter.")
+            if not (np.isfinite(low) and np.isfinite(high)):
+                raise ValueError(f"supplied range of [{low}, {high}] is not finite")
     elif math.prod(shape_of(a)) == 0:
         low, high = 0.0, 1.0
     else:

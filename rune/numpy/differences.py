@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from rune.numpy.arguments import (
     asarray,
     axes_of,
     axis_of,
+    common,
     dtype_of,
     inexact,
     integer,
@@ -59,12 +62,16 @@ def diff(a, n=1, axis=-1, prepend=MISSING, append=MISSING):
 def ediff1d(ary, to_end=None, to_begin=None):
     flat = asarray(ary)
     flat = movement.reshape(flat, (math.prod(shape_of(flat)),))
-    ends = [
-        []
-        if v is None
-        else [cast(movement.reshape(asarray(v), (math.prod(shape_of(asarray(v))),)), dtype_of(flat))]
-        for v in (to_begin, to_end)
-    ]
+    ends: list[list] = []
+    for name, end in (("to_begin", to_begin), ("to_end", to_end)):
+        ends.append([])
+        if end is not None:
+            end = asarray(end)
+            if not np.can_cast(dtype_of(end), dtype_of(flat), "same_kind"):
+                raise TypeError(
+                    f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule."
+                )
+            ends[-1].append(cast(movement.reshape(end, (math.prod(shape_of(end)),)), dtype_of(flat)))
     return movement.concatenate([*ends[0], diff(flat), *ends[1]], 0)
 
 
@@ -98,7 +105,7 @@ def gradient(f, *varargs, axis=None, edge_order=1):
     shape = shape_of(f)
     axes = axes_of(axis, len(shape))
     spacings = list(varargs) if varargs else [1.0] * len(axes)
-    if len(spacings) == 1:
+    if len(spacings) == 1 and not shape_of(operand(spacings[0])):
         spacings *= len(axes)
     if len(spacings) != len(axes):
         raise TypeError("invalid number of arguments")
@@ -159,10 +166,12 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     p = asarray(p)
     axis = axis_of(axis, len(shape_of(p)))
     d = diff(p, axis=axis)
-    discont = period / 2 if discont is None else discont
-    low = -period / 2
-    wrapped = e.add(e.mod(e.sub(d, low), period), low)
-    wrapped = e.select(e.logical_and(e.eq(wrapped, low), e.gt(d, 0)), -low, wrapped)
-    correction = e.select(e.lt(e.abs(d), discont), 0.0, e.sub(wrapped, d))
+    dtype = common(d, period)
+    half, odd = divmod(period, 2) if dtype.kind in "iu" else (period / 2, 0)
+    wrapped = e.sub(e.mod(e.add(d, half), period), half)
+    if odd == 0:  # both ends of the interval are one, and it is the one that d's sign has
+        wrapped = e.select(e.logical_and(e.eq(wrapped, -half), e.gt(d, 0)), half, wrapped)
+    small = e.lt(e.abs(d), period / 2 if discont is None else discont)
+    correction = e.select(small, 0, e.sub(wrapped, d))
     rest = e.add(axis_part(p, axis, 1, None), cumsum(correction, axis=axis))
-    return concatenate([axis_part(p, axis, 0, 1), rest], axis=axis)
+    return cast(concatenate([axis_part(p, axis, 0, 1), rest], axis=axis), dtype)

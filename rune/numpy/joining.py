@@ -168,18 +168,27 @@ def split(ary, indices_or_sections, axis=0):
     return array_split(ary, indices_or_sections, axis)
 
 
+def dimensions(name: str, x: Any, least: int) -> int:
+    n = len(shape_of(asarray(x)))
+    if n < least:
+        raise ValueError(f"{name} only works on arrays of {least} or more dimensions")
+    return n
+
+
 @function("hsplit", view=True)
 def hsplit(ary, indices_or_sections):
-    return split(ary, indices_or_sections, 1 if len(shape_of(asarray(ary))) > 1 else 0)
+    return split(ary, indices_or_sections, 1 if dimensions("hsplit", ary, 1) > 1 else 0)
 
 
 @function("vsplit", view=True)
 def vsplit(ary, indices_or_sections):
+    dimensions("vsplit", ary, 2)
     return split(ary, indices_or_sections, 0)
 
 
 @function("dsplit", view=True)
 def dsplit(ary, indices_or_sections):
+    dimensions("dsplit", ary, 3)
     return split(ary, indices_or_sections, 2)
 
 

@@ -144,8 +144,11 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
     return cast(e.div(total, n), result)
 
 
-def moments(a, axis, dtype, ddof, keepdims, where, mean_, correction):
-    """The variance, in the dtype it is computed in, and the dtype it is returned in."""
+def moments(a, axis, dtype, ddof, keepdims, where, mean_, correction, few=0.0):
+    """The variance, in the dtype it is computed in, and the dtype it is returned in.
+
+    Where `ddof` leaves nothing of the number of elements, it is divided by `few`.
+    """
     if correction is not MISSING:
         ddof = correction
     a = asarray(a)
@@ -164,7 +167,10 @@ def moments(a, axis, dtype, ddof, keepdims, where, mean_, correction):
     n = count(a, axes, where, real_dtype(inner))
     ddof = operand(ddof)
     known = not isinstance(ddof, Value) and type(n) is int
-    left = max(n - ddof, 0) if known else cast(e.maximum(e.sub(n, ddof), 0), real_dtype(inner))
+    left = e.sub(n, ddof)
+    left = (
+        (left if left > 0 else few) if known else cast(e.select(e.gt(left, 0), left, few), real_dtype(inner))
+    )
     return keep(e.div(total, left), shape, axes, keepdims), result
 
 
@@ -379,7 +385,7 @@ def nanvar(
 ):
     a = asarray(a)
     where = present(a, where) if dtype_of(a).kind in "fc" else where
-    return cast(*moments(without_nan(a, 0)[0], axis, dtype, ddof, keepdims, where, mean, correction))
+    return cast(*moments(without_nan(a, 0)[0], axis, dtype, ddof, keepdims, where, mean, correction, np.nan))
 
 
 @function("nanstd")

@@ -146,13 +146,18 @@ def digitize(x, bins, right=False):
     if "c" in (dtype_of(bins).kind, dtype_of(asarray(x)).kind):
         raise TypeError("x may not be complex")
     n = shape_of(bins)[0]
-    if isinstance(bins, Value):
-        return searchsorted(bins, x, "left" if right else "right")
+    side = "left" if right else "right"
+    rising = lambda: searchsorted(bins, x, side)
+    reversed_ = primitive.gather(bins, [np.arange(n)[::-1]])
+    falling = lambda: e.sub(n, searchsorted(reversed_, x, side))
+    if isinstance(bins, Value):  # in which order they are is asked of both ends
+        ends = [movement.reshape(movement.part(bins, 0, k, k + 1), ()) for k in ((0, n - 1) if n else ())]
+        return e.select(e.gt(*ends), falling(), rising()) if n else rising()
     if np.any(np.diff(bins) < 0):
         if np.any(np.diff(bins) > 0):
             raise ValueError("bins must be monotonically increasing or decreasing")
-        return e.sub(n, searchsorted(bins[::-1], x, "right" if right else "left"))
-    return searchsorted(bins, x, "left" if right else "right")
+        return falling()
+    return rising()
 
 
 @function("interp")
@@ -162,8 +167,11 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         raise TypeError(
             "Cannot cast array data from dtype('complex128') to dtype('float64') according to the rule 'safe'"
         )
-    kind = np.complex128 if dtype_of(fp).kind == "c" else np.float64
-    x, xp, fp = cast(x, np.float64), cast(xp, np.float64), cast(fp, kind)
+    if "c" in [dtype_of(asarray(v)).kind for v in (fp, left, right) if v is not None]:
+        of = lambda part: [None if v is None else part(asarray(v)) for v in (fp, left, right)]
+        real, imag = (interp(x, xp, *of(part), period) for part in (e.real, e.imag))
+        return e.complex(real, imag)
+    x, xp, fp = cast(x, np.float64), cast(xp, np.float64), cast(fp, np.float64)
     n = shape_of(xp)[0]
     if shape_of(fp) != (n,) or n == 0:
         raise ValueError("fp and xp are not of the same length." if n else "array of sample points is empty")
@@ -190,6 +198,10 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         x0, x1, f0, f1 = at(xp, k), at(xp, e.add(k, 1)), at(fp, k), at(fp, e.add(k, 1))
         slope = e.div(e.sub(f1, f0), e.sub(x1, x0))
         middle = e.add(e.mul(slope, e.sub(x, x0)), f0)
+        # Beside an infinity NumPy tries the other end, and then the value that both ends share.
+        lost = lambda: e.logical_and(e.isnan(middle), e.logical_not(e.isnan(x)))
+        middle = e.select(lost(), e.add(e.mul(slope, e.sub(x, x1)), f1), middle)
+        middle = e.select(e.logical_and(lost(), e.eq(f0, f1)), f0, middle)
         middle = e.select(e.eq(x, end(xp, n - 1)), end(fp, n - 1), middle)
     return e.select(below, left, e.select(above, right, middle))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rune.level import Value
-from rune.numpy.arguments import asarray, axes_of, common, dtype_of, inexact, operand, shape_of
+from rune.numpy.arguments import asarray, axes_of, common, dtype_of, inexact, operand, real_dtype, shape_of
 from rune.numpy.products import matmul
 from rune.numpy.reductions import count, keep, mean, reduced
 from rune.numpy.register import function
@@ -213,7 +213,16 @@ def kept_last(x: Any) -> Any:
 def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=False):
     if 0 in shape_of(asarray(a)) or dtype_of(asarray(a)).kind not in "fiu":
         return median(a, axis, None, False, keepdims)
-    return quantile_of(a, 0.5, axis, "linear", keepdims, True)
+    a, shape, axes = sorted_last(a, axis)
+    lead, n = shape_of(a)[:-1], shape_of(a)[-1]
+    missing = e.isnan(a)
+    size = e.sub(n, reduce("sum", cast(missing, np.int64), (len(lead),)))
+    low = pick(a, e.floor_div(e.maximum(e.sub(size, 1), 0), 2))
+    high = pick(a, e.minimum(e.floor_div(size, 2), n - 1))
+    both = movement.concatenate([kept_last(low), kept_last(high)], len(lead))
+    # The middle one of an odd number is itself: infinities have no mean with one another.
+    out = e.select(e.eq(e.mod(size, 2), 1), mean(kept_last(low), len(lead)), mean(both, len(lead)))
+    return keep(e.select(e.eq(size, 0), cast(np.nan, dtype_of(out)), out), shape, axes, keepdims)
 
 
 # Covariances
@@ -255,7 +264,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     x = e.sub(x, middle)
     scaled = x if w is None else e.mul(x, w)
     scaled = movement.permute(e.conj(scaled) if np.dtype(dtype).kind == "c" else scaled, (1, 0))
-    out = e.mul(matmul(x, scaled), e.div(1.0, left))
+    out = e.mul(matmul(x, scaled), cast(e.div(1.0, left), real_dtype(np.dtype(dtype))))
     return (
         movement.reshape(out, tuple(n for n in shape_of(out) if n != 1)) if shape_of(out) == (1, 1) else out
     )

@@ -73,13 +73,14 @@ def within(indices: Any, n: int, mode: str) -> Any:
 def put_along_axis(arr, indices, values, axis):
     indices = asarray(indices)
     if axis is None:
+        if len(shape_of(indices)) != 1:
+            raise ValueError("when axis=None, `indices` must have a single dimension.")
         flat = setitem(movement.reshape(arr, (math.prod(shape_of(arr)),)), indices, values)
         return movement.reshape(flat, shape_of(arr))
-    axis = axis_of(axis, len(shape_of(arr)))
-    shape = tuple(
-        n if k == axis else m for k, (n, m) in enumerate(zip(shape_of(indices), shape_of(arr), strict=True))
-    )
-    indices = movement.broadcast(indices, shape)
+    shape = shape_of(arr)
+    axis = axis_of(axis, len(shape))
+    if len(shape_of(indices)) != len(shape):
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
     grid = [
         indices if k == axis else np.arange(n).reshape([-1 if j == k else 1 for j in range(len(shape))])
         for k, n in enumerate(shape)
