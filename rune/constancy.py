@@ -12,6 +12,7 @@ from typing import Any
 
 from rune.batch import Lanes, Same
 from rune.level import Value, running
+from rune.linear import Tangent
 from rune.program import Literal
 from rune.trace import Trace
 
@@ -21,6 +22,8 @@ __all__ = ["settle", "sources", "steps_from", "when_constant"]
 def sources(x: Any) -> set[int] | None:
     """The loop carries that a value is made of besides constants; None where it is made of other inputs."""
     while isinstance(x, Value) and not x.level.traces:
+        if isinstance(x, Tangent):
+            return None  # it stands for any
         x = x.value if isinstance(x, (Lanes, Same)) else x.primal
     if not isinstance(x, Value):
         return set()
