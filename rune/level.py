@@ -151,6 +151,11 @@ def bind(primitive: Any, args: list, params: dict) -> list:
         return primitive.evaluate(args, params)
     if not top.alive:
         raise escaped(top)
+    if stack.levels and top is not stack.levels[-1] and tracing():
+        # What has an effect happens where it stands: in a step or branch, also on values of those around.
+        trace = innermost_trace()
+        if trace.depth > top.depth and primitive.effect(params):
+            return trace.process(primitive, args, params)
     return top.process(primitive, args, params)
 
 

@@ -128,6 +128,36 @@ def test_a_branch_not_taken_does_not_fail(wrap, f):
 
 
 @pytest.mark.parametrize("f", MAY_FAIL.values(), ids=MAY_FAIL)
+def test_what_is_captured_fails_only_where_it_is_used(wrap, f):
+    g = lambda x: rune.cond(x > 0, lambda y: f(x) * y, lambda y: y * 0.5, x)
+    looped = lambda x: rune.iterate(lambda c: c + f(x) ** 2 + 1, x, until=lambda c: c < 0, max_steps=3)
+    for x in (1.0, -9.0):
+        plain = f(np.float64(x)) * x if x > 0 else x * 0.5
+        np.testing.assert_allclose(wrap(g)(np.float64(x)), plain)
+        np.testing.assert_allclose(wrap(rune.grad(g))(np.float64(x)), rune.grad(g)(np.float64(x)))
+    assert wrap(looped)(np.float64(-9.0)) == -9.0
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, rune.grad, lambda f: rune.grad(rune.jit(f))])
+def test_a_host_called_on_a_captured_value_is_called_in_every_step(wrap, transform):
+    calls = []
+    host = lambda x: calls.append(x) or np.float64(1.0)
+    called = lambda x: rune.callback(host, np.float64(0), rune.detach(x))
+    loops = {
+        "scan": (lambda x: rune.scan(lambda c, _: (c + called(x), None), x, None, length=3)[0], 3),
+        "iterate": (
+            lambda x: rune.iterate(lambda c: c + called(x), x, until=lambda c: c > 5, max_steps=9),
+            4,
+        ),
+        "cond": (lambda x: rune.cond(x > 5, lambda c: c + called(x), lambda c: c, x), 0),
+    }
+    for f, times in loops.values():
+        calls.clear()
+        wrap(transform(f))(2.0)
+        assert len(calls) == times
+
+
+@pytest.mark.parametrize("f", MAY_FAIL.values(), ids=MAY_FAIL)
 def test_the_compiled_derivative_of_a_branch_not_taken_does_not_fail(f):
     xs = np.array([1.0, -9.0])
     g = rune.grad(lambda x: rune.cond(x > 0, f, lambda x: x * 0.5, x))
