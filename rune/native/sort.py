@@ -9,12 +9,21 @@ from .source import Buffer
 
 
 def before(fn, a, b):
-    """Whether `a` must stand before `b`: NaN is greater than everything and equals itself."""
+    """Whether `a` must stand before `b`: NaN is greater than everything and equals itself.
+
+    Complex numbers go by real part, then imaginary, but one with a NaN part behind all without: NumPy's
+    order is R + Rj, R + nanj, nan + Rj, nan + nanj.
+    """
     k = a.kind[0]
     if k == "c":
         (ar, ai), (br, bi) = math.parts(fn, a), math.parts(fn, b)
         same = math.or_(fn, math.cmp(fn, "oeq", ar, br), math.and_(fn, _nan(fn, ar), _nan(fn, br)))
-        return math.or_(fn, before(fn, ar, br), math.and_(fn, same, before(fn, ai, bi)))
+        whole, broken = math.not_(fn, _nan(fn, ai)), _nan(fn, bi)
+        less = math.and_(fn, math.cmp(fn, "olt", ar, br), math.or_(fn, whole, broken))
+        more = math.and_(fn, math.cmp(fn, "ogt", ar, br), math.and_(fn, whole, broken))
+        last = math.and_(fn, math.not_(fn, _nan(fn, ar)), _nan(fn, br))
+        apart = math.or_(fn, math.or_(fn, less, more), last)
+        return math.select(fn, same, before(fn, ai, bi), apart)
     if k == "f":
         less = math.cmp(fn, "olt", a, b)
         return math.or_(fn, less, math.and_(fn, math.not_(fn, _nan(fn, a)), _nan(fn, b)))

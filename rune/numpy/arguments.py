@@ -19,7 +19,7 @@ from rune.program import type_of
 
 __all__ = [
     "asarray", "axes_of", "axis_of", "broadcast_shape", "common", "dtype_of", "integer", "known", "lifted",
-    "operand", "promote", "shape_of", "shape_to", "supported",
+    "on_cpu", "operand", "promote", "shape_of", "shape_to", "supported",
 ]  # fmt: skip
 
 NUMBERS = {float, int, complex, bool}
@@ -173,6 +173,11 @@ def integer(x: Any) -> int:
             f"pass it as a Python int, or name it in static_argnames"
         )
     return operator.index(x)
+
+
+def on_cpu(device: Any) -> None:
+    if device not in (None, "cpu"):
+        raise ValueError(f'Device not understood. Only "cpu" is allowed, but received: {device}')
 
 
 def known(name: str, x: Any) -> Any:

@@ -16,6 +16,7 @@ from rune.numpy.arguments import (
     dtype_of,
     integer,
     lifted,
+    on_cpu,
     operand,
     shape_of,
     shape_to,
@@ -33,7 +34,8 @@ from rune.value import Traced, box, unbox
 __all__ = ["linspace"]
 
 
-def like(a: Any, value: Any, dtype: Any, shape: Any) -> Any:
+def like(a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
+    on_cpu(device)
     a = asarray(a)
     dtype = supported(np.dtype(dtype)) if dtype is not None else dtype_of(a)
     shape = shape_of(a) if shape is None else shape_to(shape)
@@ -42,22 +44,22 @@ def like(a: Any, value: Any, dtype: Any, shape: Any) -> Any:
 
 @function("zeros_like")
 def zeros_like(a, dtype=None, order="K", subok=True, shape=None, *, device=None):
-    return like(a, 0, dtype, shape)
+    return like(a, 0, dtype, shape, device)
 
 
 @function("empty_like")
 def empty_like(prototype, dtype=None, order="K", subok=True, shape=None, *, device=None):
-    return like(prototype, 0, dtype, shape)
+    return like(prototype, 0, dtype, shape, device)
 
 
 @function("ones_like")
 def ones_like(a, dtype=None, order="K", subok=True, shape=None, *, device=None):
-    return like(a, 1, dtype, shape)
+    return like(a, 1, dtype, shape, device)
 
 
 @function("full_like")
 def full_like(a, fill_value, dtype=None, order="K", subok=True, shape=None, *, device=None):
-    return like(a, fill_value, dtype, shape)
+    return like(a, fill_value, dtype, shape, device)
 
 
 @function("copy", method="copy __copy__")
@@ -72,6 +74,7 @@ def deepcopy(a, memo=None):
 
 @function("astype", boxed=True)
 def astype_function(x, dtype, /, *, copy=True, device=None):
+    on_cpu(device)
     return x.astype(dtype, copy=copy)
 
 
@@ -107,7 +110,10 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
 
 @function("linspace")
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None):
+    on_cpu(device)
     start, stop, num = asarray(start), asarray(stop), integer(num)
+    if num < 0:
+        raise ValueError(f"Number of samples, {num}, must be non-negative.")
     kind = np.result_type(dtype_of(start), dtype_of(stop), float(num))
     start, stop = cast(start, kind), cast(stop, kind)
     parts = num - 1 if endpoint else num
@@ -212,8 +218,7 @@ def device(a):
 
 @method("to_device")
 def to_device(a, device, *, stream=None):
-    if device != "cpu":
-        raise ValueError(f"Unsupported device for NumPy: {device!r}")
+    on_cpu(device)
     return a
 
 

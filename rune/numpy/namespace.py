@@ -13,14 +13,16 @@ import numpy as np
 
 from rune.level import TracedValueError
 from rune.numpy import making
+from rune.numpy.arguments import on_cpu
 from rune.numpy.register import method
 from rune.value import Traced, box, first_traced, unbox
 
 __all__ = ["namespace"]
 
 
-def made(x: np.ndarray) -> Any:
+def made(x: np.ndarray, device: Any) -> Any:
     """A floating array as a value of the innermost transformation."""
+    on_cpu(device)
     return box(making.made(x)) if x.dtype.kind in "fc" else x
 
 
@@ -44,6 +46,7 @@ class Namespace:
         return dir(np)
 
     def asarray(self, obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Any:
+        on_cpu(device)
         if first_traced(obj) is None:
             return np.asarray(obj, dtype=dtype, copy=copy)
         if isinstance(obj, Traced) and not copy and dtype in (None, obj.dtype):
@@ -53,25 +56,27 @@ class Namespace:
     array = asarray
 
     def from_dlpack(self, x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
+        on_cpu(device)
         return self.asarray(x, copy=copy) if isinstance(x, Traced) else np.from_dlpack(x)
 
     def full(self, shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Any:
         if first_traced(fill_value) is None:
-            return made(np.full(shape, fill_value, dtype))
+            return made(np.full(shape, fill_value, dtype), device)
+        on_cpu(device)
         return box(making.full(shape, unbox(fill_value), dtype))
 
     def zeros(self, shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-        return made(np.zeros(shape, dtype))
+        return made(np.zeros(shape, dtype), device)
 
     empty = zeros
 
     def ones(self, shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
-        return made(np.ones(shape, dtype))
+        return made(np.ones(shape, dtype), device)
 
     def eye(
         self, n: int, m: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
     ) -> Any:
-        return made(np.eye(n, m, k, dtype or np.float64))
+        return made(np.eye(n, m, k, dtype or np.float64), device)
 
 
 namespace = Namespace()

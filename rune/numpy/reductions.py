@@ -150,6 +150,8 @@ def moments(a, axis, dtype, ddof, keepdims, where, mean_, correction, few=0.0):
     Where `ddof` leaves nothing of the number of elements, it is divided by `few`.
     """
     if correction is not MISSING:
+        if type(ddof) is not int or ddof != 0:
+            raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
     a = asarray(a)
     asked = np.dtype(dtype) if dtype is not None else None
@@ -334,6 +336,8 @@ def nan_extreme(op: str, a: Any, axis: Any, keepdims: Any, initial: Any, where: 
         return reduced(op, a, axis, keepdims, where, initial)
     filled, missing = without_nan(a, NEUTRAL[op](dtype_of(a)))
     out = reduced(op, filled, axis, keepdims, where, initial)
+    if initial is not MISSING and initial is not None:
+        return out
     return e.select(reduced("all", missing, axis, keepdims), cast(np.nan, dtype_of(a)), out)
 
 

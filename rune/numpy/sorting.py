@@ -101,6 +101,23 @@ def lexsort(keys, axis=-1):
     return order
 
 
+def sorts_before(x: Any, y: Any) -> Any:
+    """Whether `x` stands before `y` in NumPy's sorted order: NaN last, and what holds one behind the rest."""
+    kind = dtype_of(x).kind
+    if kind not in "fc":
+        return e.lt(x, y)
+    if kind == "f":
+        return e.logical_or(e.lt(x, y), e.logical_and(e.isnan(y), e.logical_not(e.isnan(x))))
+    (xr, xi), (yr, yi) = ((e.real(z), e.imag(z)) for z in (x, y))
+    nan = e.isnan
+    whole, broken = e.logical_not(nan(xi)), nan(yi)
+    less = e.logical_and(e.lt(xr, yr), e.logical_or(whole, broken))
+    more = e.logical_and(e.gt(xr, yr), e.logical_and(whole, broken))
+    last = e.logical_and(e.logical_not(nan(xr)), nan(yr))
+    same = e.logical_or(e.eq(xr, yr), e.logical_and(nan(xr), nan(yr)))
+    return e.select(same, sorts_before(xi, yi), e.logical_or(e.logical_or(less, more), last))
+
+
 @function("searchsorted", method="searchsorted")
 def searchsorted(a, v, side="left", sorter=None):
     """By bisection: log2(n) reads of the sorted array for all of `v` at once; NaN sorts last."""
@@ -118,20 +135,10 @@ def searchsorted(a, v, side="left", sorter=None):
     n = shape_of(a)[0]
     shape = shape_of(v)
     low, high = np.zeros(shape, np.int64), np.full(shape, n)
-    number = dtype_of(a).kind in "fc"
     for _ in range(n.bit_length()):
         middle = e.floor_div(e.add(low, high), 2)
         here = primitive.gather(a, [e.minimum(middle, n - 1)], checked=True) if n else v
-        if side == "left":
-            before = e.lt(here, v)
-            before = (
-                e.logical_or(before, e.logical_and(e.isnan(v), e.logical_not(e.isnan(here))))
-                if number
-                else before
-            )
-        else:
-            before = e.le(here, v)
-            before = e.logical_or(before, e.isnan(v)) if number else before
+        before = sorts_before(here, v) if side == "left" else e.logical_not(sorts_before(v, here))
         open_ = e.lt(low, high)
         low, high = (
             e.select(e.logical_and(open_, before), e.add(middle, 1), low),
