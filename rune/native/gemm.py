@@ -299,10 +299,10 @@ one:
 row.next:
   %i.next = add nuw nsw i64 %i, 1
   %i.more = icmp slt i64 %i.next, %rows
-  br i1 %i.more, label %row, label %block.next
+  br i1 %i.more, label %row, label %block.next, !llvm.loop {plain}
 block.next:
   %more = icmp slt i64 %j1, %columns
-  br i1 %more, label %block, label %done
+  br i1 %more, label %block, label %done, !llvm.loop {plain}
 done:
   ret void
 }}
