@@ -24,10 +24,10 @@ from rune.level import apply, bind, opened
 from rune.linear import Recorder
 from rune.linear import transpose as transpose_record
 from rune.primitives.primitive import zeros
-from rune.program import Literal, Program, Type, Var
+from rune.program import Equation, Literal, Program, Type, Var
 from rune.trace import Staged, Trace, record, run
 
-__all__ = ["Linearized", "batch", "guarded", "jvp", "linearize", "live", "transpose"]
+__all__ = ["Linearized", "batch", "guarded", "jvp", "linearize", "live", "repeated", "transpose"]
 
 Mask = tuple[bool, ...]
 
@@ -285,6 +285,24 @@ def batch(program: Program, mask: Mask, size: int, force: Mask = ()) -> tuple[Pr
         return derived, present
 
     return kept(program, ("batch", mask, int(size), getattr(size, "name", None), force), build)
+
+
+def repeated(program: Program) -> Program:
+    """The program for a backward pass that computes it again: what may fail has not failed, and what
+    only had an effect is left out."""
+
+    def build():
+        equations, live = [], {id(v) for v in program.outputs}
+        for eq in reversed(program.equations):
+            if any(id(v) in live for v in eq.outputs):
+                again = getattr(eq.primitive, "again", None)
+                params = again(eq.params) if again else eq.params
+                equations.append(Equation(eq.primitive, eq.inputs, params, eq.outputs))
+                live.update(id(v) for v in eq.inputs)
+        name, owner = program.name, program.owner
+        return Program(program.inputs, equations[::-1], program.outputs, name, owner, program.linear)
+
+    return kept(program, ("repeated",), build)
 
 
 def guarded(program: Program) -> Program:

@@ -254,3 +254,36 @@ def test_static_leaves_ride_along(wrap, every):
     want = [x + 10, 5, x + np.cumsum(np.arange(5.0))[:, None], (x + 10) / 32]
     for got, expected in zip(wrap(f)(x), want, strict=True):
         np.testing.assert_allclose(got, np.broadcast_to(expected, np.shape(got)))
+
+
+def effects(calls, total):
+    """A step that checks, counts, indexes and calls the host, in itself and in a branch."""
+
+    def host(x):
+        calls.append(x)
+        return np.float64(0)
+
+    def noted(x):
+        total.add(1.0)
+        rune.check(x > -9, "small")
+        rune.callback(host, np.float64(0), rune.detach(x))
+        return rune.asarray(np.arange(3.0))[(x * 0).astype(int)]
+
+    def step(c, x):
+        c = c * np.sin(x) + noted(x)
+        return rune.cond(x > 2, lambda c: c + noted(c), lambda c: c * x, c), c
+
+    return step
+
+
+@pytest.mark.parametrize("every", [None, 1, 3, 7])
+def test_what_is_computed_again_repeats_no_effect(every):
+    calls, total, xs = [], rune.Total("t"), np.arange(1.0, 8.0)
+    step = effects(calls, total)
+    f = lambda xs: rune.scan(step, 1.0, xs, checkpoint_every=every)[0]
+    remat = lambda xs: rune.scan(rune.remat(step), 1.0, xs)[0]
+    for g in (f, remat, rune.remat(f)):
+        for h in (g, rune.grad(g), rune.hessian(g), lambda xs, g=g: rune.grad(rune.jit(g))(xs)):
+            calls.clear()
+            counted = total.collect(0.0, lambda h=h: rune.jit(h)(xs))[1]
+            assert counted == len(calls) == 7 + 5

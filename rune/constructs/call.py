@@ -73,6 +73,9 @@ class Call(Primitive):
         over, present = derive.batch(params["program"], tuple(mapped), size)
         return bind(call, args, as_before(params, over)), list(present)
 
+    def again(self, params):
+        return {**params, "program": derive.repeated(params["program"])}
+
     def guarded(self, args, params, taken):
         return [*args, taken], {**params, "program": derive.guarded(params["program"])}
 

@@ -115,6 +115,9 @@ class Cond(Primitive):
                 chosen = [e.select(wide(x), x, before) for x, before in zip(outs, chosen, strict=True)]
         return chosen, [True] * n
 
+    def again(self, params):
+        return {**params, "branch": tuple(map(derive.repeated, params["branch"]))}
+
     def guarded(self, args, params, taken):
         return [*args, taken], {**params, "branch": tuple(map(derive.guarded, params["branch"]))}
 

@@ -272,6 +272,9 @@ class While(Primitive):
         stacks = [movement.swap_front(x) for x in stacks]
         return [*carry, *stacks, taken], [True] * (len(outs) - 1)
 
+    def again(self, params):
+        return {**params, "step": derive.repeated(params["step"])}
+
     def guarded(self, args, params, taken):
         both = {"step": derive.guarded(params["step"]), "until": derive.guarded(params["until"])}
         return [*args, taken], {**params, **both}

@@ -19,7 +19,7 @@ from rune.constructs.call import call
 from rune.constructs.custom import highest
 from rune.jvp import Forward, apart
 from rune.level import TracedValueError, Value, apply, bind, opened, tracing
-from rune.linear import Recorder, transpose
+from rune.linear import Recorder, Tangent, transpose
 from rune.primitives.primitive import Primitive, Unknown, zeros
 from rune.program import type_of
 from rune.trace import record
@@ -134,10 +134,18 @@ def with_additions(run: Any, values: list, totals: list) -> list:
 def differentiated(level: Forward, run: Any, values: list, totals: list) -> list:
     pairs = [level.open(x) for x in values]
     primals = [p for p, _ in pairs]
+    if any(t is not None and not isinstance(t, Tangent) for _, t in pairs):
+        return run(values)  # forward mode has no backward pass to keep anything for
     # At this level, without tangents: a custom rule inside is applied here and not by a level around.
     outs = run([level.dual(p, None) for p in primals])
     if totals or any(captured(level, x) for x in outs):
-        return traced(run, values, len(outs))
+        return traced(level, run, values, outs)
+    return recorded(level, run, pairs, outs)
+
+
+def recorded(level: Forward, run: Any, pairs: list, outs: list) -> list:
+    """What the function gave, with tangents that are found by running it again."""
+    primals = [p for p, _ in pairs]
     results = [level.open(x)[0] for x in outs]
     if all(t is None for _, t in pairs):
         return [level.dual(p, None) for p in results]
@@ -153,13 +161,16 @@ def captured(level: Forward, x: Any) -> bool:
     return isinstance(x, Value) and (x.level.depth > level.depth or level.open(x)[1] is not None)
 
 
-def traced(run: Any, values: list, n: int) -> list:
+def traced(level: Forward, run: Any, values: list, outs: list) -> list:
     """The function's program over its arguments and captures; a function that reads values just runs."""
     try:
         program, captures = record(NAME, [type_of(x) for x in values], run, [])
     except TracedValueError:
         return run(values)
-    level = highest([*values, *captures])
-    if not isinstance(level, Forward):
+    every = [*values, *captures]
+    above, repeated = highest(every), lambda xs: run_program(program, xs)[: len(outs)]
+    if above is level:
+        return recorded(level, repeated, [level.open(x) for x in every], outs)
+    if not isinstance(above, Forward):
         return run(values)  # under a map inside of the differentiation
-    return differentiated(level, lambda xs: run_program(program, xs)[:n], [*values, *captures], [])
+    return differentiated(above, repeated, every, [])

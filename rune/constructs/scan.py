@@ -274,6 +274,9 @@ class Scan(Primitive):
         more = {"step": kept_as(step, ("stopped loop", c, rows), ordered), "rows": rows + 1}
         return self.batch(size, ready, flags, {**params, **more})
 
+    def again(self, params):
+        return {**params, "step": derive.repeated(params["step"])}
+
     def guarded(self, args, params, taken):
         return [*args, taken], {**params, "step": derive.guarded(params["step"])}
 
