@@ -198,7 +198,10 @@ class Traced:
         return bool(self._concrete("bool"))
 
     def item(self, *index: Any) -> Any:
-        x = self[index] if index else self
+        if len(index) == 1 and not isinstance(index[0], tuple):
+            x = self.ravel()[index[0]]  # by its place in C order
+        else:
+            x = self[index[0] if len(index) == 1 else index] if index else self
         return np.asarray(x._concrete("item") if isinstance(x, Traced) else x).item()
 
     def tolist(self) -> Any:
@@ -277,19 +280,20 @@ class Traced:
             if isinstance(result, tuple):
                 for target, part in zip(targets, result, strict=False):
                     if target is not None:
-                        target._assign(part)
+                        target._assign(masked(part, target, keywords), ufunc.__name__)
                 return tuple(
                     part if t is None else t
                     for t, part in zip(targets or (None,) * len(result), result, strict=True)
                 )
-            if targets and targets[0] is not None and "where" in keywords:
-                result = call(tables.functions[np.where], (keywords["where"], result, targets[0]), {})
+            if targets and targets[0] is not None:
+                result = masked(result, targets[0], keywords)
         else:
             result = box(tables.ufunc_methods[method](ufunc, *unbox(inputs), **unbox(keywords)))
             if targets and method != "outer":
                 fitting(targets[0], result)
         if targets and targets[0] is not None:
-            targets[0]._assign(result, "same_kind" if method in ("__call__", "outer") else "unsafe")
+            casting = "same_kind" if method in ("__call__", "outer") else "unsafe"
+            targets[0]._assign(result, ufunc.__name__, casting)
             return targets[0]
         return result
 
@@ -381,12 +385,13 @@ class Traced:
             )
         self[...] = box(new)
 
-    def _assign(self, x: Any, casting: str = "same_kind") -> None:
-        """Write all of `x`, under NumPy's casting rule for `out`."""
+    def _assign(self, x: Any, name: str = "", casting: str = "same_kind") -> None:
+        """Write all of `x`, the result of the ufunc of that name, under NumPy's casting rule for `out`."""
         dtype = np.asarray(x).dtype if not isinstance(x, Traced) else x.dtype
         if not np.can_cast(dtype, self.dtype, casting):
+            of = f"ufunc {name!r}" if name else "ufunc"
             raise TypeError(
-                f"Cannot cast ufunc output from dtype('{dtype}') to dtype('{self.dtype}') with casting rule '{casting}'"
+                f"Cannot cast {of} output from {dtype!r} to {self.dtype!r} with casting rule '{casting}'"
             )
         self[...] = x
 
@@ -452,8 +457,12 @@ def call(f: Callable, args: tuple, keywords: dict) -> Any:
     if f in tables.writes:
         of._replace(result)
         return None
-    if f in tables.views and of is not None:
-        return viewed(f, of, result, plain[1:], named)
+    if f in tables.views and of is not None and not named.get("copy"):
+        result = viewed(f, of, result, plain[1:], named)
+        is_view = isinstance(result, Traced) and result._base is not None
+        if named.get("copy") is False and is_view and not result._linked():
+            raise ValueError("Unable to avoid creating a copy: write copy=None, which copies where it must")
+        return result
     return box(result)
 
 
@@ -481,8 +490,15 @@ def written(out: Any, f: Callable, args: tuple, keywords: dict) -> Any:
         raise lost(args, keywords)
     result = call(f, args, keywords)
     fitting(target, result)
-    target._assign(result, "unsafe" if f in tables.converts else "same_kind")
+    target._assign(result, casting="unsafe" if f in tables.converts else "same_kind")
     return target
+
+
+def masked(result: Any, target: Traced, keywords: dict) -> Any:
+    """A ufunc's result with what `target` holds where the mask `where` leaves places out."""
+    if "where" not in keywords:
+        return result
+    return call(tables.functions[np.where], (keywords["where"], result, target), {})
 
 
 def fitting(target: Traced, result: Any) -> None:
@@ -580,7 +596,8 @@ def _in_place(name: str) -> Callable:
             raise ValueError(
                 f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {shape}"
             )
-        self._assign(result)
+        row = tables.rows.get(name.strip("_"))
+        self._assign(result, row.ufunc.__name__ if row is not None else name.strip("_"))
         return self
 
     return apply

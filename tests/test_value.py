@@ -240,7 +240,7 @@ def test_shapes_that_depend_on_values_work_where_values_are_known():
         np.argwhere,
         lambda x: np.compress(x > 0, x),
     ):
-        with pytest.raises(rune.TracedValueError, match=r"traced by rune\.jit.*write np\."):
+        with pytest.raises(rune.TracedValueError, match=r"traced by rune\.jit.*write "):
             rune.jit(lambda x: np.sum(reading(x)))(up)
 
 

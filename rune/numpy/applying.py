@@ -121,6 +121,8 @@ def base(a):
 
 @method("view", view=True)
 def view(a, dtype=None, type=None):
+    if dtype is np.ndarray:
+        dtype = None
     if type is not None or (dtype is not None and np.dtype(dtype) != type_of(a).dtype):
         raise TypeError("view: the bytes of a traced array have no other reading: use x.astype(dtype)")
     return a

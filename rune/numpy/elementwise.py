@@ -17,6 +17,7 @@ import numpy as np
 from rune.level import TracedValueError, Value, bind
 from rune.numpy.arguments import (
     asarray,
+    c_order,
     common,
     dtype_of,
     integer,
@@ -45,7 +46,8 @@ def call_ufunc(name: str, args: tuple, where: Any = True, dtype: Any = None, cas
                signature: Any = None, order: str = "K", subok: bool = True) -> Any:  # fmt: skip
     """A row as NumPy's ufunc, with its keywords."""
     args = tuple(map(operand, args))
-    if dtype is not None or signature is not None:
+    c_order(order, "CFAK")
+    if dtype is not None or signature is not None or casting != "same_kind":
         args = loop_operands(TABLE[name].ufunc, args, dtype, casting, signature)
     if where is True:
         return apply(name, *args)
@@ -68,7 +70,7 @@ def loop_operands(ufunc: np.ufunc, args: tuple, dtype: Any, casting: str, signat
         for t in map(type_of, args)
     ]
     if signature is None:
-        signature = (*(None,) * ufunc.nin, *(np.dtype(dtype),) * ufunc.nout)
+        signature = (*(None,) * ufunc.nin, *(None if dtype is None else np.dtype(dtype),) * ufunc.nout)
     elif isinstance(signature, str):
         signature = tuple(np.dtype(c) for c in signature.replace("->", ""))
     dtypes = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), signature=signature, casting=casting)
@@ -167,10 +169,11 @@ def ufunc(name: str):
     """Answer for a ufunc that is a composition of rows."""
 
     def register(f):
-        def answer(*args, where=True, dtype=None, casting="same_kind", order="K", subok=True):
+        def answer(*args, where=True, dtype=None, casting="same_kind", signature=None, order="K", subok=True):
             args = tuple(map(operand, args))
-            if dtype is not None:
-                args = loop_operands(getattr(np, name), args, dtype, casting, None)
+            c_order(order, "CFAK")
+            if dtype is not None or signature is not None or casting != "same_kind":
+                args = loop_operands(getattr(np, name), args, dtype, casting, signature)
             out = f(*args)
             if where is not True:
                 where = cast(operand(where), bool)
@@ -362,6 +365,11 @@ def piecewise(x, condlist, funclist, *args, **keywords):
 def clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None, **how):
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     a = operand(a)
+    if dtype_of(a).kind in "iu":
+        # A Python number beyond the dtype bounds nothing, where it need not be represented.
+        info = np.iinfo(dtype_of(a))
+        low = None if type(low) is int and low <= info.min else low
+        high = None if type(high) is int and high >= info.max else high
     low, high = (None if v is None else operand(v) for v in (low, high))
     dtype = how.get("dtype") or common(*(v for v in (a, low, high) if v is not None))
     a = cast(a, dtype)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rune.level import TracedValueError, Value
-from rune.numpy.arguments import asarray, axes_of, axis_of, dtype_of, operand, shape_of
+from rune.numpy.arguments import asarray, axes_of, axis_of, common, dtype_of, lifted, operand, shape_of
 from rune.numpy.indexing import assigned, getitem, is_mask, place, resolve, setitem
 from rune.numpy.reductions import MISSING, keep, nan_extreme, reduced, running
 from rune.numpy.shapes import moveaxis, take_axis
@@ -48,46 +48,73 @@ def reduce(ufunc, array, axis=0, dtype=None, keepdims=False, initial=MISSING, wh
     axes = axes_of(axis, len(shape_of(a)), scalars=True)
     if ufunc in DIRECT:
         return reduced(DIRECT[ufunc], a, axes, keepdims, where, initial, dtype)
+    a = cast(a, loop_dtype(ufunc, a, dtype))
     if ufunc in (np.fmax, np.fmin):
         return nan_extreme("max" if ufunc is np.fmax else "min", a, axes, keepdims, initial, where)
     if ufunc in (np.logaddexp, np.logaddexp2):
         return log_sum(ufunc, a, axes, keepdims, initial, where)
-    if dtype is not None:
-        a = cast(a, dtype)
-    given = initial is not MISSING and initial is not None
+    start = None if initial is MISSING or initial is None else cast(operand(initial), dtype_of(a))
     if where is not True:
-        if ufunc not in IDENTITY:
+        if ufunc not in IDENTITY and start is None:
             raise ValueError(
                 f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where mask one has to specify 'initial'"
             )
-        mask = cast(operand(where), bool)
-        a = movement.broadcast(a, np.broadcast_shapes(shape_of(a), shape_of(mask)))
-        a = e.select(mask, a, cast(IDENTITY[ufunc], dtype_of(a)))
+        where = cast(operand(where), bool)
+        shape = np.broadcast_shapes(shape_of(a), shape_of(where))
+        where = movement.broadcast(where, shape)
+        a = movement.broadcast(a, shape)
     shape = shape_of(a)
-    if len(axes) > 1 and ufunc not in ASSOCIATIVE:
-        raise ValueError(
-            f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified"
-        )
+    if ufunc not in ASSOCIATIVE:
+        if len(axes) > 1:
+            raise ValueError(
+                f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified"
+            )
+        return keep(in_order(ufunc, f, a, axes, start, where), shape, axes, keepdims)
+    if where is not True:
+        a = e.select(where, a, identity(ufunc, dtype_of(a)) if ufunc in IDENTITY else start)
     for k in sorted(axes, reverse=True):
-        a = folded(ufunc, f, a, k)
-    if given:
-        a = f(operand(initial), a)
+        a = folded(ufunc, f, a, k, start)
+    if start is not None:
+        a = f(start, a)
     return keep(a, shape, axes, keepdims)
 
 
-def folded(ufunc: np.ufunc, f: Callable, a: Any, axis: int) -> Any:
+def loop_dtype(ufunc: np.ufunc, a: Any, dtype: Any) -> np.dtype:
+    """The dtype in which NumPy reduces `a`."""
+    signature = (None if dtype is None else np.dtype(dtype), None, None)
+    given = (None, dtype_of(a), None)
+    return ufunc.resolve_dtypes(given, signature=signature, casting="unsafe", reduction=True)[0]
+
+
+def identity(ufunc: np.ufunc, dtype: np.dtype) -> Any:
+    return np.asarray(IDENTITY[ufunc]).astype(dtype)[()]
+
+
+def in_order(ufunc: np.ufunc, f: Callable, a: Any, axes: tuple, start: Any, where: Any) -> Any:
+    """`a` folded from first to last along its one axis (or none), after `start` where there is one."""
+    if not axes:
+        new = a if start is None else f(start, a)
+        return new if where is True else e.select(where, new, start)
+    (axis,) = axes
+    rest = shape_of(a)[:axis] + shape_of(a)[axis + 1 :]
+    total = None if start is None else movement.broadcast(start, rest)
+    for k in range(shape_of(a)[axis]):
+        x = take_axis(a, axis, k)
+        new = x if total is None else cast(f(total, x), dtype_of(a))
+        total = new if where is True else e.select(take_axis(where, axis, k), new, total)
+    if total is None:
+        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+    return total
+
+
+def folded(ufunc: np.ufunc, f: Callable, a: Any, axis: int, start: Any) -> Any:
     """`a` folded along one axis, which goes."""
     n = shape_of(a)[axis]
     if n == 0:
-        if ufunc not in IDENTITY:
+        if ufunc not in IDENTITY and start is None:
             raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
         rest = shape_of(a)[:axis] + shape_of(a)[axis + 1 :]
-        return movement.full(rest, cast(IDENTITY[ufunc], dtype_of(a)))
-    if ufunc not in ASSOCIATIVE:
-        total = take_axis(a, axis, 0)
-        for k in range(1, n):
-            total = f(total, take_axis(a, axis, k))
-        return total
+        return movement.full(rest, identity(ufunc, dtype_of(a)) if ufunc in IDENTITY else start)
     while n > 1:
         half = n // 2
         joined = f(movement.part(a, axis, 0, half), movement.part(a, axis, half, 2 * half))
@@ -119,13 +146,14 @@ def accumulate(ufunc, array, axis=0, dtype=None):
     f, a = binary(ufunc), asarray(array)
     if not shape_of(a):
         raise TypeError("cannot accumulate on a scalar")
+    if axis is None:
+        raise ValueError("accumulate does not allow multiple axes")
     axis = axis_of(axis, len(shape_of(a)))
     if ufunc in (np.add, np.multiply):
         return running(DIRECT[ufunc], a, axis, dtype)
     if ufunc in (np.maximum, np.minimum):
         return running(DIRECT[ufunc], a, axis, dtype_of(a) if dtype is None else dtype)
-    if dtype is not None:
-        a = cast(a, dtype)
+    a = cast(a, loop_dtype(ufunc, a, dtype))
     n = shape_of(a)[axis]
     if ufunc in ASSOCIATIVE:
         # Doubling: after k rounds every element holds the fold of 2^k elements up to it.
@@ -142,7 +170,10 @@ def accumulate(ufunc, array, axis=0, dtype=None):
 
 
 def outer(ufunc, a, b, **keywords):
-    f, a, b = binary(ufunc), operand(a), operand(b)
+    if ufunc.nin != 2:
+        raise ValueError("outer product only supported for binary functions")
+    f = tables.ufuncs[ufunc]
+    a, b = (x[()] if isinstance(x, np.ndarray) else x for x in map(asarray, (a, b)))
     if shape_of(b):
         a = movement.reshape(a, shape_of(a) + (1,) * len(shape_of(b)))
     return f(a, b, **keywords)
@@ -156,12 +187,16 @@ def reduceat(ufunc, array, indices, axis=0, dtype=None):
         )
     axis = axis_of(axis, len(shape_of(a)))
     cuts = [*np.asarray(indices).tolist(), shape_of(a)[axis]]
-    rows = []
-    for start, stop in itertools.pairwise(cuts):
+    for start in cuts[:-1]:
         if not 0 <= start < cuts[-1]:
             raise IndexError(f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {cuts[-1]})")
+    rows = []
+    for start, stop in itertools.pairwise(cuts):
         part = movement.part(a, axis, start, max(stop, start + 1))
         rows.append(reduce(ufunc, part, axis, dtype, True))
+    if not rows:
+        kind = dtype_of(reduce(ufunc, np.ones(1, dtype_of(a)), 0, dtype))
+        return lifted(a, np.zeros([n if k != axis else 0 for k, n in enumerate(shape_of(a))], kind))
     return movement.concatenate(rows, axis)
 
 
@@ -216,9 +251,10 @@ def added(ufunc: np.ufunc, target: Any, index: Any, v: Any) -> Any:
     p = place(r)
     K = shape_of(p.indices[0])
     v = operand(v)
-    if not np.can_cast(dtype_of(v), dtype, "same_kind"):
+    loop = common(target, v)
+    if not np.can_cast(loop, dtype, "same_kind"):
         raise TypeError(
-            f"Cannot cast ufunc '{ufunc.__name__}' output from {dtype_of(v)!r} to {dtype!r} with casting rule 'same_kind'"
+            f"Cannot cast ufunc '{ufunc.__name__}' output from {loop!r} to {dtype!r} with casting rule 'same_kind'"
         )
     v = cast(v, dtype) if ufunc is np.add else e.neg(cast(v, dtype))
     v = assigned(v, dtype, p.rest[: p.at] + K + p.rest[p.at :])
