@@ -275,37 +275,30 @@ def hats(words: tuple, lam: Any) -> tuple[Any, Any]:
 
 
 def log_probability(k: Any, lam: Any) -> Any:
-    """log(lam**k exp(-lam) / k!), of k near a large lam by what its terms leave when they cancel.
+    """log(lam**k exp(-lam) / k!), accurate where its large terms cancel: of k near a large lam.
 
-    C. Loader, "Fast and accurate computation of binomial probabilities" (2000): with v = (k - lam) /
-    (k + lam), log(k / lam) = 2 artanh(v), so k log(k / lam) - (k - lam) is a series in v.
+    C. Loader, "Fast and accurate computation of binomial probabilities" (2000): by Stirling's formula it
+    is minus k log(k / lam) - (k - lam), minus log(2 pi k) / 2, minus what the formula leaves; and with
+    v = (k - lam) / (k + lam), log(k / lam) = 2 artanh(v) gives the first as a series.
     """
-    v = (k - lam) / (k + lam)
-    near = (k >= 9.0) & (np.abs(v) < 0.1)
-    some = np.where(near, k, 9.0)
+    ratio = log(np.where(k < 1.0, 1.0, k) / lam)
+    distance = k - lam
+    v = distance / (k + lam)
     square = times(v, v)
-    deviance = times(k - lam, v) + times(2.0 * k * v, times(square, polynomial(ARTANH, square)))
-    by_deviance = -deviance - (0.5 * log(some * TWO_PI) + stirling(some))
-    return np.where(near, by_deviance, times(k, log(lam)) - lam - log_factorial(k))
+    series = times(distance, v) + times(2.0 * k * v, times(square, polynomial(ARTANH, square)))
+    deviance = np.where(np.abs(v) < 0.1, series, times(k, ratio) - distance)
+    few = k < len(LEFT)
+    inverse = 1.0 / np.where(few, len(LEFT), k)
+    left = times(inverse, polynomial(STIRLING, times(inverse, inverse)))
+    left = np.where(few, taken(LEFT, np.where(few, k, 0.0).astype(np.int64), 0), left)
+    return -(deviance + 0.5 * (ratio + log(lam * TWO_PI)) + left)
 
 
 ARTANH = tuple(1 / n for n in range(3, 19, 2))  # artanh(v) = v + v**3 (1/3 + v**2/5 + ...)
 TWO_PI = 6.283185307179586
-
-
-STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
-
-
-def stirling(z: Any) -> Any:
-    """What Stirling's formula for the logarithm of the gamma function leaves; exact to 1e-15 from 9 on."""
-    inverse = 1.0 / z
-    return times(inverse, polynomial(STIRLING, times(inverse, inverse)))
-
-
-def log_factorial(k: Any) -> Any:
-    """log k! by Stirling's formula at k + 9."""
-    z = k + 9.0
-    product = k + 1.0
-    for j in range(2, 9):
-        product = product * (k + j)
-    return times(z - 0.5, log(z)) - z + (0.9189385332046727 + stirling(z)) - log(product)
+STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)  # exact to 1e-15 from 9 on
+# What the formula leaves of log k! for fewer; of 0, where its k is taken as 1, minus log(2 pi) / 2.
+LEFT = np.array(
+    [-0.5 * math.log(TWO_PI)]
+    + [math.lgamma(k + 1.0) - (k + 0.5) * math.log(k) + k - 0.5 * math.log(TWO_PI) for k in range(1, 9)]
+)

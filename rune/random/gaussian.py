@@ -8,6 +8,7 @@ import numpy as np
 
 from rune.constructs.custom import custom_jvp
 from rune.random.exact import exp, log, polynomial, times
+from rune.value import Traced
 
 __all__ = ["normal_of", "probability", "quantile"]
 
@@ -36,25 +37,35 @@ FAR = (
 )  # fmt: skip
 
 
-def rational(pair: tuple, x: Any) -> Any:
-    numerator, denominator = (polynomial(c, x) for c in pair)
+def upper(p: Any) -> Any:
+    """The z >= 0 that a normal variable exceeds with probability p, for p in (0, 1/2]."""
+    bounds = [p >= 0.075, (p < 0.075) & (p >= LEAST), p < LEAST]
+    if not isinstance(p, Traced):
+        return np.piecewise(p, bounds, [lambda p, f=f: np.divide(*f(p)) for f in (central, tail, far_tail)])
+    # Where all pieces are computed, a division apiece would be most of the work.
+    numerator, denominator = (
+        np.select(bounds, parts) for parts in zip(central(p), tail(p), far_tail(p), strict=True)
+    )
     return numerator / denominator
 
 
-def upper(p: Any) -> Any:
-    """The z >= 0 that a normal variable exceeds with probability p, for p in (0, 1/2]."""
-    return np.piecewise(p, [p >= 0.075, p < 0.075], [central, tail])
+LEAST = 1.3887943864964021e-11  # exp(-25)
 
 
-def central(p: Any) -> Any:
+def central(p: Any) -> tuple[Any, Any]:
     q = 0.5 - p
-    return times(q, rational(CENTRE, 0.180625 - times(q, q)))
+    numerator, denominator = (polynomial(c, 0.180625 - times(q, q)) for c in CENTRE)
+    return times(q, numerator), denominator
 
 
-def tail(p: Any) -> Any:
-    r = np.sqrt(-log(p))
-    middle, far = (lambda r: rational(MIDDLE, r - 1.6)), (lambda r: rational(FAR, r - 5.0))
-    return np.piecewise(r, [r <= 5.0, r > 5.0], [middle, far])
+def tail(p: Any) -> tuple[Any, Any]:
+    numerator, denominator = (polynomial(c, np.sqrt(-log(p)) - 1.6) for c in MIDDLE)
+    return numerator, denominator
+
+
+def far_tail(p: Any) -> tuple[Any, Any]:
+    numerator, denominator = (polynomial(c, np.sqrt(-log(p)) - 5.0) for c in FAR)
+    return numerator, denominator
 
 
 def normal_of(sign: Any, p: Any) -> Any:
@@ -102,6 +113,11 @@ def probability(x):
     below = np.piecewise(size, [near, between, beyond], [middle_half, lower_tail, lowest_tail])
     p = np.where(x > 0.0, 1.0 - below, below)
     return np.where(x == x, p, x), lambda dx: dx * (np.exp(-0.5 * x * x) / ROOT_2PI)
+
+
+def rational(pair: tuple, x: Any) -> Any:
+    numerator, denominator = (polynomial(c, x) for c in pair)
+    return numerator / denominator
 
 
 def middle_half(x: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rune.loops import iterate
-from rune.random.keys import counters, threefry
+from rune.random.keys import BLOCK, counters, threefry
 from rune.value import Traced
 
 __all__ = ["first_accepted"]
@@ -31,14 +31,15 @@ def first_accepted(propose: Callable, key: Any, parameters: tuple, value: Any, d
     if any(isinstance(x, Traced) for x in (key, value, done, *parameters)):
         return looped(propose, key, shape, parameters, value, done)
     value, done, *parameters = (np.array(x).reshape(-1) for x in (value, done, *parameters))
-    open_ = np.flatnonzero(~done)
-    for turn in range(TURNS):
-        if not open_.size:
-            break
-        words = pairs(key, np.uint32(turn), open_.astype(np.uint32))
-        proposal, accepted = propose(words, *(x[open_] for x in parameters))
-        value[open_[accepted]] = proposal[accepted]
-        open_ = open_[~accepted]
+    for start in range(0, value.size, BLOCK):
+        open_ = start + np.flatnonzero(~done[start : start + BLOCK])
+        for turn in range(TURNS):
+            if not open_.size:
+                break
+            words = pairs(key, np.uint32(turn), open_.astype(np.uint32))
+            proposal, accepted = propose(words, *(x[open_] for x in parameters))
+            value[open_[accepted]] = proposal[accepted]
+            open_ = open_[~accepted]
     return value.reshape(shape)
 
 
