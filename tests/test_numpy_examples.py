@@ -181,6 +181,10 @@ def test_unwrap_of_integers(steps, period):
 
 REFUSED = {
     "gradient, one array for two axes": lambda x: np.gradient(np.outer(x, x), np.arange(5.0)),
+    "cov, weights that are no counts": lambda x: np.cov(x, fweights=[1.5] * 5),
+    "cov, weights in a table": lambda x: np.cov(x, aweights=np.ones((5, 1))),
+    "cov, too few weights": lambda x: np.cov(x, fweights=[1, 2]),
+    "cov, negative weights": lambda x: np.cov(x, aweights=[1, 2, 3, 4, -1]),
     "vsplit of one axis": lambda x: np.vsplit(x[:4], 2),
     "dsplit of two": lambda x: np.dsplit(np.outer(x, x), 5),
     "hsplit of none": lambda x: np.hsplit(x[0], 1),
@@ -194,8 +198,24 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_numpy_refuses_is_refused(name):
-    with pytest.raises((TypeError, ValueError)) as numpys:
+    with pytest.raises((TypeError, ValueError, RuntimeError)) as numpys:
         REFUSED[name](X)
     for way in (rune.jit, rune.vmap):
         with pytest.raises(type(numpys.value)):
             way(REFUSED[name])(X if way is rune.jit else X[None])
+
+
+METHODS = [
+    "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
+    "linear", "median_unbiased", "normal_unbiased", "nearest", "lower", "higher", "midpoint",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_quantiles_at_every_hundredth(method):
+    shares = np.linspace(0, 1, 101)
+    for n in range(1, 12):
+        f = lambda x: np.quantile(x, shares, method=method)
+        np.testing.assert_allclose(
+            rune.jvp(f, (np.arange(n) ** 2.0,), (np.ones(n),))[0], f(np.arange(n) ** 2.0), atol=1e-12
+        )

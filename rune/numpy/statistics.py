@@ -131,8 +131,8 @@ def place_of(p: Any, n: Any, method: str) -> tuple:
             return below, 0.0
         if method == "averaged_inverted_cdf":
             return below, e.select(exact, 0.5, 0.0)
-        odd = e.eq(e.mod(e.floor(at), 2.0), 1.0)
-        return e.select(e.logical_and(exact, odd), e.sub(e.floor(at), 1.0), e.floor(at)), 0.0
+        even = e.eq(e.mod(e.floor(at), 2.0), 0.0)  # of two equally near, the one of even rank, counted from 1
+        return e.select(e.logical_and(exact, even), e.sub(e.floor(at), 1.0), e.floor(at)), 0.0
     raise ValueError(f"{method!r} is not a valid method")
 
 
@@ -228,6 +228,17 @@ def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=False):
 # Covariances
 
 
+def check_weights(name: str, w: Any, n: int) -> None:
+    if name == "fweights" and not isinstance(w, Value) and np.any(w != np.around(w)):
+        raise TypeError(f"{name} must be integer")
+    if len(shape_of(w)) > 1:
+        raise RuntimeError(f"cannot handle multidimensional {name}")
+    if shape_of(w) != (n,):
+        raise RuntimeError(f"incompatible numbers of samples and {name}")
+    if not isinstance(w, Value) and np.any(w < 0):
+        raise ValueError(f"{name} cannot be negative")
+
+
 @function("cov")
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     m = asarray(m)
@@ -246,6 +257,9 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
         x = movement.concatenate([x, cast(rows(y), dtype)], 0)
     ddof = (0 if bias else 1) if ddof is None else ddof
     w = None
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is not None:
+            check_weights(name, asarray(given), shape_of(x)[1])
     for given in (fweights, aweights):
         if given is not None:
             w = cast(asarray(given), np.float64) if w is None else e.mul(w, cast(asarray(given), np.float64))
