@@ -26,6 +26,8 @@ from rune.numpy.products import matmul
 from rune.numpy.reductions import reduced, safe_root
 from rune.numpy.register import function
 from rune.numpy.shapes import moveaxis, swap_last
+from rune.numpy.sorting import argsort, take_along_axis
+from rune.numpy.triangles import diagonal
 from rune.primitives import determinant, factor, linalg, movement
 from rune.primitives.map import cast
 from rune.primitives.reduce import reduce
@@ -142,9 +144,10 @@ factor.Pinv.program = staticmethod(pinv_program)
 
 @function("linalg.pinv")
 def pinv(a, rcond=None, hermitian=False, *, rtol=None):
-    if math.prod(shape_of(asarray(a))) == 0 and len(shape_of(asarray(a))) > 1:
-        return swap_last(asarray(a))
-    (a,) = matrices(a)
+    a = asarray(a)
+    if len(shape_of(a)) > 1 and 0 in shape_of(a)[-2:]:
+        return swap_last(a)
+    (a,) = [stated(a, "L")] if hermitian else matrices(a)
     if rcond is None:
         rcond = (
             1e-15
@@ -160,18 +163,21 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=None):
 
 @function("linalg.lstsq")
 def lstsq(a, b, rcond=None):
-    """The full-rank solution: (x, residuals, rank, singular values)."""
-    a, b = asarray(a), asarray(b)
+    """(x, residuals, rank, singular values); there are residuals where a matrix of full rank leaves some."""
+    a, b, rcond = asarray(a), asarray(b), known("rcond", rcond)
     vector = len(shape_of(b)) == 1
     a, b = matrices(a, movement.reshape(b, (*shape_of(b), 1)) if vector else b)
     m, n = shape_of(a)
     if shape_of(b)[0] != m:
         raise np.linalg.LinAlgError("Incompatible dimensions")
-    x = matmul(factor.pinv(a, 0.0), b)
+    smallest = np.finfo(dtype_of(a)).eps
+    rcond = max(m, n) * smallest if rcond is None else smallest if rcond < 0 else rcond
+    x, s = matmul(pinv(a, rcond), b), svdvals(a)
+    rank = reduced("sum", e.gt(s, e.mul(reduced("max", s, -1, True, initial=0), rcond)), -1)
     away = e.sub(b, matmul(a, x))
     residuals = reduce("sum", squared(away), (0,)) if m > n else np.empty(0, real_dtype(dtype_of(a)))
     x = movement.reshape(x, (n,)) if vector else x
-    return x, residuals, min(m, n), svdvals(a)
+    return x, residuals, cast(rank, np.int32), s
 
 
 def squared(x: Any) -> Any:
@@ -222,7 +228,7 @@ def cholesky(a, /, *, upper=False):
     return H(linalg.cholesky(H(a))) if upper else linalg.cholesky(a)
 
 
-def hermitian(a: Any, UPLO: str) -> Any:
+def stated(a: Any, UPLO: str) -> Any:
     """The Hermitian matrix that one triangle of `a` states."""
     if UPLO.upper() not in ("L", "U"):
         raise ValueError("UPLO argument must be 'L' or 'U'")
@@ -238,12 +244,12 @@ def hermitian(a: Any, UPLO: str) -> Any:
 
 @function("linalg.eigh")
 def eigh(a, UPLO="L"):
-    return EighResult(*factor.eigh(hermitian(a, UPLO), UPLO.upper()))
+    return EighResult(*factor.eigh(stated(a, UPLO), UPLO.upper()))
 
 
 @function("linalg.eigvalsh")
 def eigvalsh(a, UPLO="L"):
-    return factor.eigh(hermitian(a, UPLO))[0]
+    return factor.eigh(stated(a, UPLO))[0]
 
 
 @function("linalg.eig")
@@ -258,10 +264,23 @@ def eigvals(a):
 
 @function("linalg.svd")
 def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
-    (a,) = matrices(a)
-    m, n = shape_of(a)[-2:]
-    found = factor.svd(a, bool(compute_uv), bool(full_matrices) and m != n and compute_uv)
-    return SVDResult(*found) if compute_uv else found[0]
+    if hermitian:
+        found = by_eigenvalues(stated(a, "L"))
+    else:
+        (a,) = matrices(a)
+        m, n = shape_of(a)[-2:]
+        found = factor.svd(a, bool(compute_uv), bool(full_matrices) and m != n and compute_uv)
+    return SVDResult(*found) if compute_uv else found[len(found) // 2]
+
+
+def by_eigenvalues(a: Any) -> tuple:
+    """The singular values and vectors of a Hermitian matrix, in NumPy's order and with its signs."""
+    w, v = factor.eigh(a)
+    order = movement.flip(argsort(e.abs(w)), (len(shape_of(w)) - 1,))
+    w = take_along_axis(w, order, -1)
+    row = lambda x: movement.reshape(x, (*shape_of(x)[:-1], 1, shape_of(x)[-1]))
+    u = take_along_axis(v, row(order), -1)
+    return u, e.abs(w), H(e.mul(u, row(e.sign(w))))
 
 
 @function("linalg.svdvals")
@@ -307,14 +326,25 @@ def matrix_power(a, n):
 
 @function("linalg.cond")
 def cond(x, p=None):
-    (x,) = matrices(x)
+    """A matrix without an inverse has an infinite condition."""
+    x, p = inexact(asarray(x)), known("p", p)
+    if len(shape_of(x)) > 1 and 0 in shape_of(x)[-2:]:
+        raise np.linalg.LinAlgError("cond is not defined on empty arrays")
     if p in (None, 2, -2):
         s = svdvals(x)
         axis = len(shape_of(s)) - 1
-        first = reduced("max", s, axis)
-        last = reduced("min", s, axis)
-        return e.div(last, first) if p == -2 else e.div(first, last)
-    return e.mul(norm(x, p, (-2, -1)), norm(inv(x), p, (-2, -1)))
+        largest, smallest = reduced("max", s, axis), reduced("min", s, axis)
+        found = e.div(smallest, largest) if p == -2 else e.div(largest, smallest)
+    else:
+        (x,) = matrices(x, square=True)
+        pivots = diagonal(linalg.lu(x, check=False)[0], 0, -2, -1)
+        whole = reduced("all", e.ne(pivots, 0), -1)
+        over = movement.reshape(whole, (*shape_of(whole), 1, 1))
+        inverse = inv(e.select(over, x, eye(shape_of(x)[-1], x)))
+        product = e.mul(norm(x, p, (-2, -1)), norm(inverse, p, (-2, -1)))
+        found = e.select(whole, product, cast(np.inf, dtype_of(product)))
+    unknown = e.logical_and(e.isnan(found), e.logical_not(reduced("any", e.isnan(x), (-2, -1))))
+    return e.select(unknown, cast(np.inf, dtype_of(found)), found)
 
 
 @function("linalg.matrix_rank")
@@ -322,7 +352,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     a = asarray(A)
     if len(shape_of(a)) < 2:
         return cast(reduced("any", e.ne(a, 0)), np.int64)
-    s = svdvals(a)
+    s = svdvals(stated(a, "L") if hermitian else a)
     if tol is None:
         rtol = max(shape_of(a)[-2:]) * np.finfo(dtype_of(s)).eps if rtol is None else of_each(rtol)
         tol = e.mul(reduced("max", s, -1, True, initial=0), rtol)
@@ -368,7 +398,8 @@ def matrix_norm_over(x: Any, ord: Any, axes: tuple[int, int], keepdims: bool) ->
         out = reduced("max", sums, then, True, initial=0) if ord > 0 else reduced("min", sums, then, True)
     elif ord in (2, -2, "nuc"):
         s = svdvals(moveaxis(x, axes, (-2, -1)))
-        out = reduced({2: "max", -2: "min", "nuc": "sum"}[ord], s, -1)
+        name = {2: "max", -2: "min", "nuc": "sum"}[ord]
+        out = reduced(name, s, -1, initial=0) if ord == 2 else reduced(name, s, -1)
         shape = tuple(1 if k in axes else n for k, n in enumerate(shape_of(x)))
         out = movement.reshape(out, shape)
     else:

@@ -260,7 +260,7 @@ def take_along_axis(arr, indices, axis=-1):
     if len(shape_of(arr)) != len(shape_of(indices)):
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     shape = tuple(
-        m if k == axis else max(m, n) if 1 in (m, n) else n
+        m if k == axis or n == 1 else n
         for k, (m, n) in enumerate(zip(shape_of(indices), shape_of(arr), strict=True))
     )
     indices = movement.broadcast(cast(indices, np.int64), shape)

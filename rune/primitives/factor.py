@@ -84,6 +84,23 @@ def gaps(w: Any) -> Any:
     return e.select(same, 0.0, e.div(1.0, e.select(same, 1.0, difference)))
 
 
+def columns(a: Any, start: int, stop: int) -> Any:
+    return movement.part(a, type_of(a).ndim - 1, start, stop)
+
+
+def with_others(q: Any, dq: Any) -> Any:
+    """The change of all columns of a unitary matrix, from that of the first ones.
+
+    The others are any basis of what is left.  They turn no more than they must, as those of equal
+    singular values do: what does not depend on the choice of the basis differentiates right.
+    """
+    n, k = type_of(q).shape[-1], type_of(dq).shape[-1]
+    if n == k:
+        return dq
+    others = e.neg(matmul(columns(q, 0, k), matmul(H(dq), columns(q, k, n))))
+    return movement.concatenate([dq, others], type_of(q).ndim - 1)
+
+
 class Eigh(Factorisation):
     """A Hermitian matrix -> (w, V): eigenvalues ascending, eigenvectors in columns."""
 
@@ -133,12 +150,10 @@ class Svd(Factorisation):
 
     def derivative(self, a, da, params):
         m, n = type_of(a).shape[-2:]
-        if params["full"] and m != n and params["vectors"]:
-            raise TypeError(
-                "numpy.linalg.svd: full matrices of a non-square matrix have no derivative: pass full_matrices=False"
-            )
-        u, s, vh = bind(self, [a], {"vectors": True, "full": False})
-        v = H(vh)
+        k = min(m, n)
+        whole_u, s, whole_vh = bind(self, [a], {**params, "vectors": True})
+        whole_v = H(whole_vh)
+        u, v = columns(whole_u, 0, k), columns(whole_v, 0, k)
         complex_ = type_of(a).dtype.kind == "c"
         p = matmul(matmul(H(u), da), v)
         ds = diagonal(p)
@@ -160,7 +175,7 @@ class Svd(Factorisation):
         if n > m:
             away = matmul(H(da), u)
             dv = e.add(dv, e.div(e.sub(away, matmul(v, matmul(H(v), away))), row(safe)))
-        return [u, s, vh], [du, ds, H(dv)]
+        return [whole_u, s, whole_vh], [with_others(whole_u, du), ds, H(with_others(whole_v, dv))]
 
 
 class Qr(Factorisation):
@@ -178,12 +193,10 @@ class Qr(Factorisation):
         return list(np.linalg.qr(args[0], "complete" if params["complete"] else "reduced"))
 
     def derivative(self, a, da, params):
-        m, n = type_of(a).shape[-2:]
-        if m < n or (params["complete"] and m != n):
-            raise TypeError(
-                "numpy.linalg.qr: the complete factors have a derivative for square matrices only: use mode='reduced'"
-            )
-        q, r = bind(self, [a], params)
+        n = type_of(a).shape[-1]
+        whole_q, whole_r = bind(self, [a], params)
+        rows = type_of(a).ndim - 2
+        q, r = columns(whole_q, 0, n), movement.part(whole_r, rows, 0, n)
         transposed = linalg.triangular_solve(r, movement_swap(da), lower=False, transpose=True)
         x = movement_swap(transposed)  # da r^-1
         y = matmul(H(q), x)
@@ -192,7 +205,11 @@ class Qr(Factorisation):
         if type_of(a).dtype.kind == "c":
             turn = e.add(turn, e.mul(eye(n, a), e.complex(0.0, e.imag(y))))
         dq = e.add(matmul(q, e.sub(turn, y)), x)
-        return [q, r], [dq, matmul(e.sub(y, turn), r)]
+        dr = matmul(e.sub(y, turn), r)
+        lead = type_of(dr).ndim - 2
+        below = type_of(whole_r).shape[-2] - n
+        dr = movement.pad(dr, (0,) * (lead + 2), (*(0,) * lead, below, 0)) if below else dr
+        return [whole_q, whole_r], [with_others(whole_q, dq), dr]
 
 
 def movement_swap(a: Any) -> Any:

@@ -1,0 +1,150 @@
+"""numpy.linalg: every keyword, dtype and shape with NumPy's results, and derivatives of functions that do not
+depend on what a factorisation may choose."""
+
+import numpy as np
+import pytest
+
+import rune
+
+L = np.linalg
+rng = np.random.default_rng(8)
+SQUARE = [(2, 3, 3), (0, 0), (0, 3, 3)]
+WIDE = [(3, 4), (2, 4, 3), (3, 0)]
+DTYPES = [np.float64, np.float32, np.complex64, np.int64]
+H = lambda a: np.conj(np.swapaxes(a, -1, -2))
+definite = lambda a: a @ H(a) + 2 * np.eye(a.shape[-1], dtype=a.dtype)
+
+
+def numbers(shape, dtype):
+    x = 2 * rng.standard_normal(shape)
+    return (x + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else x).astype(dtype)
+
+
+VALUES = {
+    "svd hermitian": (lambda a: (L.svd(definite(a), hermitian=True).S, L.svd(definite(a), False, False, True)), SQUARE),
+    "svd indefinite": (lambda a: (lambda f: (f.U * f.S[..., None, :]) @ f.Vh)(L.svd(a + H(a), hermitian=True)), SQUARE),
+    "pinv": (lambda a: L.pinv(a), SQUARE + WIDE),
+    "pinv hermitian": (lambda a: L.pinv(definite(a), hermitian=True), SQUARE),
+    "pinv of a triangle": (lambda a: L.pinv(definite(a) + np.triu(a, 1), hermitian=True), SQUARE),
+    "pinv rtol": (lambda a: L.pinv(a, rtol=0.3), SQUARE + WIDE),
+    "rank": (lambda a: L.matrix_rank(a), SQUARE + WIDE),
+    "columns along an axis": (lambda a: np.take_along_axis(a, np.zeros((1,) * a.ndim, int), -1), SQUARE),
+    "rank tolerances": (lambda a: L.matrix_rank(a, np.full(a.shape[:-2], 0.5)), SQUARE + WIDE),
+    "rank hermitian": (lambda a: L.matrix_rank(np.ones_like(a) + np.triu(a, 1), hermitian=True), SQUARE),
+    "rank rtol": (lambda a: L.matrix_rank(a, rtol=0.2), SQUARE + WIDE),
+    "norm 2": (lambda a: L.norm(a, 2, (-2, -1)), SQUARE + WIDE),
+    **{f"cond {p}": (lambda a, p=p: L.cond(a, p), SQUARE) for p in (None, 1, -1, 2, -2, np.inf, -np.inf, "fro")},
+    **{
+        f"norm {p}": (lambda a, p=p: L.vector_norm(a, ord=p, axis=-1, keepdims=True), SQUARE + WIDE)
+        for p in (0, 1, -1, 2, -2, 3, 0.5, np.inf)
+    },
+    "lstsq": (lambda a: L.lstsq(a, a[:, :1])[::2], [(5, 3), (3, 3), (3, 5)]),
+    "lstsq rcond": (lambda a: L.lstsq(a, a[:, 0] + 1, rcond=0.4)[::3], [(5, 3), (3, 3), (3, 5)]),
+}  # fmt: skip
+
+
+def leaves(x):
+    return x if isinstance(x, tuple) else (x,)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_are_numpys(name):
+    f, shapes = VALUES[name]
+    for dtype in DTYPES:
+        for shape in shapes:
+            a = numbers(shape, dtype)
+            tolerance = (
+                dict(rtol=2e-3, atol=2e-3)
+                if dtype in (np.float32, np.complex64)
+                else dict(rtol=1e-8, atol=1e-9)
+            )
+            with np.errstate(all="ignore"):
+                try:
+                    want = leaves(f(a))
+                except np.linalg.LinAlgError as error:
+                    with pytest.raises(np.linalg.LinAlgError, match=str(error)):
+                        rune.jit(f)(a)
+                    continue
+            for got, w in zip(leaves(rune.jit(f)(a)), want, strict=True):
+                assert got.shape == np.shape(w)
+                assert got.dtype == w.dtype
+                np.testing.assert_allclose(got, w, **tolerance)
+            if dtype not in (np.float64, np.complex64):
+                continue
+            for got, w in zip(leaves(rune.jit(rune.vmap(f))(np.stack([a, a]))), want, strict=True):
+                np.testing.assert_allclose(got, np.stack([w, w]), **tolerance)
+
+
+@pytest.mark.parametrize("p", [None, 1, -1, 2, -2, np.inf, "fro"])
+def test_the_condition_of_a_singular_matrix_is_infinite(p):
+    stacked = np.stack([np.zeros((2, 2)), np.eye(2), np.full((2, 2), np.nan), np.ones((2, 2))])
+    for a in (stacked[:2], stacked[3:]) if p in (None, 2, -2) else (stacked,):
+        with np.errstate(all="ignore"):
+            want = L.cond(a, p)
+        np.testing.assert_array_equal(rune.jit(lambda a: L.cond(a, p))(a) > 1e15, want > 1e15)
+        np.testing.assert_array_equal(np.isnan(rune.jit(lambda a: L.cond(a, p))(a)), np.isnan(want))
+
+
+SMOOTH = {
+    "inv": (L.inv, (3, 3)),
+    "solve": (lambda a: L.solve(a, a[..., :2] ** 2), (3, 3)),
+    "solve stacked": (lambda a: L.solve(a, a[0] ** 2), (2, 3, 3)),
+    "det": (L.det, (5, 5)),
+    "slogdet": (lambda a: L.slogdet(a)[1], (5, 5)),
+    "cholesky": (lambda a: L.cholesky(definite(a)), (3, 3)),
+    "cholesky upper": (lambda a: L.cholesky(definite(a), upper=True), (3, 3)),
+    "eigh": (lambda a: (lambda f: (f[1] * np.sin(f[0])) @ H(f[1]))(L.eigh(a)), (3, 3)),
+    "eigh upper": (lambda a: (lambda f: (f[1] * np.sin(f[0])) @ H(f[1]))(L.eigh(a, "U")), (3, 3)),
+    "eigvalsh": (L.eigvalsh, (3, 3)),
+    "eig": (lambda a: (lambda f: (f[1] * np.sin(f[0])) @ L.inv(f[1]))(L.eig(a)), (3, 3)),
+    "eigvals": (lambda a: np.sum(L.eigvals(a) ** 3), (3, 3)),
+    "svd": (lambda a: (lambda f: (f[0] * np.sin(f[1])) @ f[2])(L.svd(a, False)), (3, 4)),
+    "svd values": (L.svdvals, (4, 3)),
+    "svd null space": (lambda a: (lambda f: H(f[2][2:]) @ f[2][2:])(L.svd(a)), (2, 5)),
+    "svd complement": (lambda a: (lambda f: f[0][:, 2:] @ H(f[0][:, 2:]))(L.svd(a)), (5, 2)),
+    "svd full": (lambda a: (lambda f: (f[0][:, :2] * np.sin(f[1])) @ f[2])(L.svd(a)), (5, 2)),
+    "svd hermitian": (lambda a: (lambda f: (f[0] * np.sin(f[1])) @ f[2])(L.svd(a + H(a), hermitian=True)), (3, 3)),
+    "qr": (lambda a: (lambda f: f[0] @ np.sin(f[1]))(L.qr(a)), (4, 3)),
+    "qr wide": (lambda a: (lambda f: f[0] @ np.sin(f[1]))(L.qr(a)), (3, 4)),
+    "qr complete": (lambda a: (lambda f: f[0][:, 2:] @ H(f[0][:, 2:]))(L.qr(a, "complete")), (4, 2)),
+    "qr complete factors": (lambda a: (lambda f: f[0][:, :2] @ np.sin(f[1][:2]))(L.qr(a, "complete")), (4, 2)),
+    "r": (lambda a: L.qr(a, "r"), (4, 3)),
+    "pinv": (L.pinv, (4, 3)),
+    "pinv wide": (L.pinv, (3, 4)),
+    "pinv rank": (lambda a: L.pinv(a[:, :1] @ a[:1], rtol=1e-8), (3, 3)),
+    "lstsq": (lambda a: L.lstsq(a, a[:, 0] ** 2)[0], (4, 3)),
+    "lstsq wide": (lambda a: L.lstsq(a, a[:, :2] ** 2)[0], (3, 4)),
+    "power": (lambda a: L.matrix_power(a, -3), (3, 3)),
+    "multi_dot": (lambda a: L.multi_dot([a, a.T, a]), (3, 4)),
+    "tensorsolve": (lambda a: L.tensorsolve(a.reshape(2, 2, 4), a[:2, :2]), (4, 4)),
+    "tensorinv": (lambda a: L.tensorinv(a.reshape(2, 2, 4)), (4, 4)),
+    **{f"norm {p}": (lambda a, p=p: L.norm(a, p, axis=0), (3, 4)) for p in (1, 2, 3, -1, np.inf, 0.5)},
+    **{f"matrix norm {p}": (lambda a, p=p: L.matrix_norm(a, ord=p), (2, 3, 3)) for p in ("fro", "nuc", 1, 2, -2)},
+    **{f"cond {p}": (lambda a, p=p: L.cond(a, p), (3, 3)) for p in (None, 1, -2, "fro")},
+}  # fmt: skip
+
+
+FACTORISED = ("inv", "solve", "det", "slogdet", "cholesky", "eig", "svd", "qr", "r", "pinv", "lstsq")
+CASES = [(name, np.float64) for name in SMOOTH]
+CASES += [(name, np.complex128) for name in SMOOTH if name.startswith(FACTORISED)]
+
+
+@pytest.mark.parametrize("name, dtype", CASES)
+def test_derivatives(name, dtype):
+    """Tangents are differences, pullbacks their adjoints, and the second derivative along a line a difference of the first."""
+    f, shape = SMOOTH[name]
+    a, d = numbers(shape, dtype), numbers(shape, dtype)
+    weight = numbers(np.shape(f(a)), np.complex128)
+    g = lambda t: np.sum((weight * f(a + t * d)).real)
+    h = 1e-5
+    slope = (g(h) - g(-h)) / (2 * h)
+    close = dict(rtol=1e-5, atol=1e-5 * abs(g(0.0)))
+    first = rune.grad(g)
+    np.testing.assert_allclose(rune.jvp(g, (0.0,), (1.0,))[1], slope, **close)
+    np.testing.assert_allclose(first(0.0), slope, **close)
+    bend = (first(h) - first(-h)) / (2 * h)
+    close = dict(rtol=1e-4, atol=1e-5 * max(abs(bend), abs(slope)))
+    np.testing.assert_allclose(rune.jacfwd(first)(0.0), bend, **close)
+    both = rune.jit(rune.vmap(rune.value_and_grad(first)))(np.zeros(2))
+    np.testing.assert_allclose(both[0], [first(0.0)] * 2, rtol=1e-8)
+    np.testing.assert_allclose(both[1], [bend] * 2, **close)
