@@ -502,7 +502,7 @@ def real_only(x: Any) -> Any:
 
 @function("isclose")
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
-    a, b = asarray(a), asarray(b)
+    a, b, rtol, atol = map(operand, (a, b, rtol, atol))
     if dtype_of(b).kind not in "fc":
         b = cast(b, common(b, 1.0))
     near = e.le(e.abs(e.sub(a, b)), e.add(atol, e.mul(rtol, e.abs(b))))
