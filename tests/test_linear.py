@@ -234,6 +234,16 @@ def test_a_solver_may_capture_what_is_detached(wrap):
     assert any(line.startswith("rune.root: linear_solve") for line in told)
 
 
+def test_a_solver_that_reads_is_asked_for_only_by_derivatives():
+    f = lambda a: np.sum(found(a, by_scipy) ** 2)
+    close(rune.jit(f)(a3), f(a3))
+    close(rune.vmap(f)(lanes), [f(a) for a in lanes])
+    close(rune.jit(rune.vmap(f))(lanes), [f(a) for a in lanes])
+    for g in (rune.jit(rune.grad(f)), rune.grad(rune.jit(f)), lambda a: rune.vmap(rune.grad(f))(a[None])):
+        with pytest.raises(rune.TracedValueError, match=r"^asarray: the value is traced by rune.root"):
+            g(a3)
+
+
 WRONG_SOLVES = {
     "a structure": (lambda matvec, b: (b,), r"the structure \(\*,\) returned by linear_solve, \* expected"),
     "a shape": (lambda matvec, b: b[:2], r"float64 \[2\] returned by linear_solve, float64 \[3\] expected"),

@@ -6,6 +6,7 @@ transposed program.  A *solver* gives y from (b..., at..., more...):
 
 - `Dense` builds the matrix column by column;
 - `AtOnce` calls a function of the user's on values, lane by lane under a map;
+- `Untraceable` is one that a trace could not follow;
 - `Recorded` holds the programs of one, for A and for its transpose, as a trace or a map needs them;
   `more` are the values that they captured.
 """
@@ -193,13 +194,13 @@ class Function:
 
 
 class Dense(Function):
-    """The matrix column by column; the same for every system, so its program is kept with A."""
+    """The matrix column by column."""
 
     def __init__(self):
         super().__init__(dense)
 
     def solve(self, matvec: Program, n: int, args: list) -> list:
-        return run(self.program(matvec, n), args)
+        return dense(matvec, args[n:], args[:n])
 
 
 class AtOnce(Function):
@@ -223,10 +224,35 @@ def record_solver(f: Callable, matvec: Program, n: int) -> tuple[Program, list[V
     return record(NAME, matvec.input_types, lambda inputs: f(matvec, inputs[n:], inputs[:n]))
 
 
-def recorded(f: Callable, matvec: Program, n: int) -> tuple[Recorded, list[Value]]:
+@dataclasses.dataclass(frozen=True)
+class Untraceable:
+    """A solver that reads values where there are none: an error where a derivative asks for it."""
+
+    message: str
+
+    def program(self, matvec: Program, n: int) -> Program:
+        raise TracedValueError(self.message)
+
+    def solve(self, matvec: Program, n: int, args: list) -> list:
+        raise TracedValueError(self.message)
+
+    def recorded(self, matvec: Program, n: int) -> Untraceable:
+        return self
+
+    def changed(self, change: Callable[[Program], Program]) -> Untraceable:
+        return self
+
+    def turned(self) -> Untraceable:
+        return self
+
+
+def recorded(f: Callable, matvec: Program, n: int) -> tuple[Recorded | Untraceable, list[Value]]:
     """A solver's programs for the matrix and its transpose, over all that either of them captured."""
-    forward, own = record_solver(f, matvec, n)
-    back, others = record_solver(f, turned(matvec, n), n)
+    try:
+        forward, own = record_solver(f, matvec, n)
+        back, others = record_solver(f, turned(matvec, n), n)
+    except TracedValueError as error:
+        return Untraceable(str(error)), []
     captures = list({id(x): x for x in [*own, *others]}.values())
     m = len(matvec.inputs)
 
