@@ -133,9 +133,7 @@ NUMBERS = {
     "u": st.integers(0, 9),
     "f": st.one_of(FLOATS, st.integers(-3, 9)),
     "c": st.one_of(FLOATS, st.just(1 - 2j)),
-    "any": st.one_of(
-        st.booleans(), FLOATS, st.sampled_from([-1, 300, -129, 2**40, -(2**63), 2**64, 2**70, 2j])
-    ),
+    "any": st.one_of(st.booleans(), FLOATS, st.sampled_from([-1, 300, -129, 2**40, -(2**63), 2**62, 2j])),
 }
 
 
@@ -797,7 +795,7 @@ def dynamic(args, keywords):
 
 
 LIGHT = settings(
-    max_examples=8, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=6, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 DEEP = settings(LIGHT, max_examples=400, derandomize=False)
 
@@ -924,12 +922,13 @@ test_differentiated, test_differentiated_deeply = over_the_standard(differentiat
 def test_special_values_in_order(name):
     """The functions that compare elements, over the special numbers in two orders."""
     f = numpy_function(name)
+    compiled = rune.jit(f)
     for dtype in ALL:
         for x in (grid(dtype), np.random.default_rng(1).permutation(grid(dtype))):
             # stable everywhere: which of two equal zeros comes first shows in their sign
             keywords = {"stable": True} if "sort" in name and "search" not in name else {}
             args = (np.sort(x), x) if name == "searchsorted" else (x,)
-            same(outcome(rune.jit(f), args, keywords), outcome(f, args, keywords), name, args)
+            same(outcome(compiled, args, keywords), outcome(f, args, keywords), name, args)
 
 
 def test_special_parts_of_complex_numbers():
