@@ -6,6 +6,7 @@ import numpy as np
 
 from rune.jvp import Forward
 from rune.level import Value, innermost
+from rune.numpy.arguments import operand
 from rune.numpy.making import array
 from rune.primitives import effects
 from rune.structure import flatten
@@ -18,7 +19,11 @@ def asarray(x):
     level = innermost()
     if level is None:
         return np.asarray(x)
-    return box(level.lift(array(unbox(x))))
+    try:
+        plain = operand(unbox(x))
+    except TypeError as error:
+        raise TypeError(f"rune.asarray: {error}") from None
+    return box(level.lift(array(plain)))
 
 
 def detach(x):

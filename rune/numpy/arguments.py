@@ -14,7 +14,7 @@ import numpy as np
 
 from rune.level import TracedValueError, Value
 from rune.primitives import movement
-from rune.primitives.map import cast
+from rune.primitives.map import cast, supported
 from rune.program import type_of
 
 __all__ = [
@@ -23,15 +23,6 @@ __all__ = [
 ]  # fmt: skip
 
 NUMBERS = {float, int, complex, bool}
-
-
-def supported(dtype: np.dtype) -> np.dtype:
-    """`dtype` where rune computes with it; refused by name otherwise."""
-    if dtype.kind not in "biufc" or dtype.char in "gG":
-        raise TypeError(
-            f"dtype {dtype} is not supported: use booleans, integers, float16 to float64, complex64 or complex128"
-        )
-    return dtype
 
 
 def plain(x: Any) -> np.ndarray:

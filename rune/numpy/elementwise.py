@@ -27,7 +27,7 @@ from rune.numpy.arguments import (
     real_dtype,
     shape_of,
 )
-from rune.numpy.register import attribute, function, method
+from rune.numpy.register import attribute, function, method, named
 from rune.primitives import movement
 from rune.primitives.effects import check_
 from rune.primitives.map import cast, elementwise, short
@@ -364,6 +364,8 @@ def piecewise(x, condlist, funclist, *args, **keywords):
 @function("clip")
 def clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None, **how):
     low, high = (a_min if min is None else min), (a_max if max is None else max)
+    if how.get("where", True) is not True:
+        raise TypeError("clip: where= is not supported: write np.where(mask, np.clip(x, low, high), y)")
     a = operand(a)
     if dtype_of(a).kind in "iu":
         # A Python number beyond the dtype bounds nothing, where it need not be represented.
@@ -383,6 +385,9 @@ def clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None, **how):
 @method("clip")
 def clip_method(a, min=None, max=None, out=None, **how):
     return clip(a, min, max, **how)
+
+
+tables.ufuncs[named("_core.umath.clip")] = clip  # which plain.clip(low, high) calls
 
 
 @function("nan_to_num", boxed=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from rune.value import tables
 
-__all__ = ["attribute", "function", "method"]
+__all__ = ["attribute", "function", "method", "named"]
 
 
 def named(name: str) -> Any:

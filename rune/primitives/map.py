@@ -20,7 +20,7 @@ from rune.primitives.primitive import Primitive, Unknown, show_operands
 from rune.primitives.scalar import TABLE, Row
 from rune.program import Literal, Type, type_of
 
-__all__ = ["Map", "cast", "elementwise", "expression", "map_", "short"]
+__all__ = ["Map", "cast", "elementwise", "expression", "map_", "short", "supported"]
 
 # What NumPy computes with as it is: arrays of the supported dtypes, their scalars, Python numbers.
 PLAIN = frozenset({np.ndarray, float, int, complex, bool, *(np.dtype(c).type for c in "?bhilqBHILQefdFD")})
@@ -130,12 +130,22 @@ def cast_plain(x: Any, dtype: np.dtype) -> Any:
     return x.astype(dtype)
 
 
+def supported(dtype: np.dtype) -> np.dtype:
+    """`dtype` where rune computes with it; refused by name otherwise."""
+    if dtype.kind not in "biufc" or dtype.char in "gG":
+        raise TypeError(
+            f"dtype {dtype} is not supported: use booleans, integers, float16 to float64, complex64 or complex128"
+        )
+    return dtype
+
+
 def cast(x: Any, dtype: Any, weak: bool = False) -> Any:
     """`x` as `dtype`; as it is where it already has that dtype."""
     dtype = np.dtype(dtype)
     t = type_of(x)
     if t.dtype == dtype and t.weak == weak and (isinstance(x, (Value, np.ndarray, np.generic))):
         return x
+    supported(dtype)
     if not isinstance(x, Value):
         return cast_plain(x, dtype)
     return bind(map_, [x], {"op": "cast", "dtype": dtype})[0]
