@@ -30,7 +30,6 @@ from .source import Buffer, Computed, Scalar, Small, Source, broadcast_index, st
 OUTLINE = 128  # iterations from which a nest of the main function is a function of its own
 OUTLINE_IN_LOOP = 1024
 NESTS = 16  # small nests that one function holds; LLVM's cost grows faster than a function does
-WORTH_UNROLLING = 512  # iterations of a nest outside of loops
 STACK = 2048  # bytes up to which a temporary of a loop's step lives on the stack
 
 
@@ -214,24 +213,12 @@ class Emission:
         """A function of its own for a large nest; a small one stays where it is."""
         unit = self.unit
         enough = work >= (OUTLINE_IN_LOOP if self.in_loop else OUTLINE) or unit.fn.nests >= NESTS
-        once = not self.in_loop and work < WORTH_UNROLLING
         if not enough or unit.fn.name.startswith("nest"):
             unit.fn.nests += 1
-            with self.rolled(once):
-                yield
-            return
-        with unit.function(unit.kernel_name(name)), self.rolled(once):
             yield
-
-    @contextlib.contextmanager
-    def rolled(self, once: bool):
-        """No loop is unrolled in code that runs once in a call and soon ends: it would cost compile time alone."""
-        fn = self.unit.fn
-        before = fn.rolled
-        if once:
-            fn.rolled = 1
-        yield
-        fn.rolled = before
+            return
+        with unit.function(unit.kernel_name(name)):
+            yield
 
     def fill(self, target: Buffer, s: Source) -> None:
         """Writes all elements of a source to memory."""

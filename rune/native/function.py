@@ -23,6 +23,9 @@ LLVM = {
 SIZE = {"b1": 1, "i1": 1, "i2": 2, "i4": 4, "i8": 8, "u1": 1, "u2": 2, "u4": 4, "u8": 8, "f2": 2, "f4": 4,
         "f8": 8, "c8": 8, "c16": 16}  # fmt: skip
 ROLLED = 64  # steps beyond which a loop is not unrolled
+# A shorter one that is unrolled becomes gathers in the loop around it where it would be vectors itself: sums over
+# so many elements take two to four times as long.  In a step it keeps sums in registers, which is worth more.
+VECTORS = range(8, 41)
 ALLOCAS = 12 * 1024  # bytes of stack buffers that one function may hold; the contract allows 16 KiB
 
 
@@ -53,7 +56,7 @@ class Function:
         self.count = 0
         self.nests = 0
         self.base = 0  # the scope of the block that is being emitted: its buffers change in it
-        self.rolled = ROLLED
+        self.step = name.startswith("loop")
         self.floor = 0  # the outermost scope that a test of an index may move to, behind other failures
 
     # names and places ---------------------------------------------------------------------------
@@ -209,7 +212,8 @@ class Function:
         if n == 0:
             return  # the loop below tests after its body
         # vector code is interleaved already; unrolling a long loop beyond that costs compile time alone
-        meta = f", !llvm.loop {self.unit.rolled()}" if n > self.rolled else ""
+        rolled = n > ROLLED or (n in VECTORS and not self.step)
+        meta = f", !llvm.loop {self.unit.rolled()}" if rolled else ""
         old.append(
             f"  br label %L{k}.pre\nL{k}.pre:\n  br label %L{k}\nL{k}:\n"
             f"  %i{k} = phi i64 [ 0, %L{k}.pre ], [ %n{k}, %L{k}.latch ]"
