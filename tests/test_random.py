@@ -1,5 +1,6 @@
 """Random keys: the published vectors, one law for every draw, distributions, derivatives, errors."""
 
+import concurrent.futures
 import subprocess
 import sys
 import warnings
@@ -10,7 +11,7 @@ from scipy import special, stats
 
 import rune
 from rune import random
-from rune.random import exact, gaussian
+from rune.random import discrete, exact, gaussian
 from rune.random.keys import BLOCK, threefry
 
 u32 = np.uint32
@@ -229,6 +230,28 @@ def test_traced_bounds_draw_what_plain_ones_do():
     for low, high in ((0, 7), (-5, 2**40), (-(2**63), 2**63 - 1)):
         low, high = np.int64(low), np.int64(high)
         np.testing.assert_array_equal(rune.vmap(draw)(low[None], high[None])[0], draw(low, high))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, rune.jit], ids=["eager", "compiled"])
+def test_threads_draw_what_one_does(wrap):
+    f = wrap(
+        lambda k: (random.normal(k, (40_000,)), random.poisson(k, (500,), 20.0), random.permutation(k, 99))
+    )
+    keys = random.split(KEY, 8)
+    want = [f(k) for k in keys]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for got, expected in zip(pool.map(f, keys), want, strict=True):
+            for x, y in zip(got, expected, strict=True):
+                np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("mean", [10.0, 17.5, 60.0, 250.0])
+def test_the_probability_of_a_count(mean):
+    k = np.arange(0.0, 4 * mean)
+    direct = k * np.log(mean) - mean - special.gammaln(k + 1)
+    np.testing.assert_allclose(
+        discrete.log_probability(k, np.full_like(k, mean)), direct, rtol=1e-12, atol=1e-12
+    )
 
 
 def test_scalars_are_numpys():

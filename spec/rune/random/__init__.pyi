@@ -39,7 +39,8 @@ The expectation is ``scale``, so the gradient is about 1.
 
 **A constant key.** A draw inside `rune.jit` from a key that does not depend on the arguments is one
 constant of the program: every call sees the same numbers. It is reported by a ``UserWarning`` that
-names the draw, once per line of the caller's.
+names the draw, once per line of the caller's; in a loop too, whose rows and carries are constant where
+they are made of constants.
 
 **Dtypes.** Real draws are float64 unless ``dtype`` says float32 or float16.
 
