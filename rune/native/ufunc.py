@@ -37,14 +37,13 @@ class Header(ctypes.Structure):
     ]
 
 
-def loop_of(ufunc: np.ufunc, dtypes: list[np.dtype]) -> tuple[int, int] | None:
+def loop_of(ufunc: np.ufunc, dtypes: list[np.dtype]) -> tuple[int, int]:
     """The addresses of the loop for these dtypes of operands and of its data."""
-    signature = "".join(d.char for d in dtypes)
     for k, types in enumerate(ufunc.types):
-        if types.replace("->", "") == signature:
+        if [np.dtype(c) for c in types.replace("->", "")] == dtypes:
             header = Header.from_address(id(ufunc))
             return header.loops[k], (header.data[k] if header.data else None) or 0
-    return None
+    raise NotImplementedError(f"{ufunc.__name__} has no loop of {dtypes}")
 
 
 def cores_of(ufunc: np.ufunc) -> list[list[str]]:

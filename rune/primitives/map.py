@@ -92,8 +92,8 @@ class Map(Primitive):
     def lower(self, e):
         row = TABLE[e.params["op"]]
         complex_ = any(v.type.dtype.kind == "c" for v in e.inputs)
-        if row.native.startswith("host:") or (row.native.startswith("special:") and complex_):
-            return [nest.Host(e.outputs, e.inputs, lambda *args: [row.ufunc(*args)], row.name)]
+        if row.native.startswith("loop:") or (row.native.startswith("special:") and complex_):
+            return [nest.Library(e.outputs, e.inputs, row.name, {"ufunc": row.ufunc})]
         return [nest.Elementwise(e.outputs, e.inputs, row.native)]
 
     def show(self, e, name):

@@ -1,7 +1,7 @@
 """Rows of the table of scalar functions for scipy.special's ufuncs, added when one is first used.
 
 SciPy takes longer to import than all the rest; whoever calls one of its functions has imported it.
-Compiled code calls SciPy's own routines by pointer, and the host for the few that have none.
+Compiled code calls SciPy's own routines by pointer, and for those without one the loop of their ufunc.
 
 The obvious derivatives of many of these functions are differences of nearly equal numbers.  They
 are written with functions that have no such differences: erfcx for the normal tails, `digamma_rise`
@@ -425,7 +425,7 @@ THREE = {
 SAME = {"log1p": "log1p", "expm1": "expm1", "cbrt": "cbrt", "exp2": "exp2", "round": "rint", "psi": "digamma"}
 PRIVATE = {"zeta": "_zeta", "riemann_zeta": "_riemann_zeta"}  # scipy.special.zeta calls one or the other
 
-HOST = {"zeta", "riemann_zeta", "binom"}  # SciPy exports no routine of float64
+LOOPED = {"zeta", "riemann_zeta", "binom"}  # SciPy exports no routine of float64, but a loop over arrays
 
 
 def ufunc_of(name: str) -> Any:
@@ -438,19 +438,21 @@ def ufunc_of(name: str) -> Any:
 @functools.lru_cache(None)
 def load() -> dict:
     """The rows, added to the table; SciPy's ufuncs -> names of rows."""
+    from rune.primitives import families  # its rows use the densities above
+
     found = {}
     rows = {name: None if f is None else (f,) for name, f in ONE.items()} | TWO | THREE
-    for name, partials in rows.items():
+    for name, partials in (rows | families.ROWS).items():
         ufunc = ufunc_of(PRIVATE.get(name, name))
         if isinstance(ufunc, np.ufunc) and name not in TABLE:
-            native = f"host:{name}" if name in HOST else f"special:{name}"
+            native = f"loop:{name}" if name in LOOPED or name in families.ROWS else f"special:{name}"
             TABLE[name] = Row(name, ufunc, partials, native=native)
             found[ufunc] = name
     TABLE["gaussian"] = GAUSSIAN
     found |= {ufunc_of(name): row for name, row in SAME.items() if ufunc_of(name) is not None}
     for name, ufunc in without_rows(found):
         refusals = tuple(no_derivative(name, f"argument {k}") for k in range(ufunc.nin))
-        TABLE[name] = Row(name, ufunc, refusals, native=f"host:{name}")
+        TABLE[name] = Row(name, ufunc, refusals, native=f"loop:{name}")
         found[ufunc] = name
     return found
 
