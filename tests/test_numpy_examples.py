@@ -189,6 +189,9 @@ REFUSED = {
     "cov, weights in a table": lambda x: np.cov(x, aweights=np.ones((5, 1))),
     "cov, too few weights": lambda x: np.cov(x, fweights=[1, 2]),
     "cov, negative weights": lambda x: np.cov(x, aweights=[1, 2, 3, 4, -1]),
+    "pad by a negative length": lambda x: np.pad(x, 2, mode="mean", stat_length=-1),
+    "pad by the maximum of none": lambda x: np.pad(x, 2, mode="maximum", stat_length=0),
+    "linalg.cross in the plane": lambda x: np.linalg.cross(x[:2], x[:2]),
     "vsplit of one axis": lambda x: np.vsplit(x[:4], 2),
     "dsplit of two": lambda x: np.dsplit(np.outer(x, x), 5),
     "hsplit of none": lambda x: np.hsplit(x[0], 1),
@@ -223,3 +226,10 @@ def test_quantiles_at_every_hundredth(method):
         np.testing.assert_allclose(
             rune.jvp(f, (np.arange(n) ** 2.0,), (np.ones(n),))[0], f(np.arange(n) ** 2.0), atol=1e-12
         )
+
+
+@pytest.mark.parametrize("ends", [0, (3, -4), ((-7, 8),)])
+@pytest.mark.parametrize("numbers", [[-5, -3], [5, 3], [-5.0, 2.0]])
+def test_ramps_of_integers_are_floors(numbers, ends):
+    f = lambda a: np.pad(a, (3, 4), "linear_ramp", end_values=ends)
+    np.testing.assert_allclose(rune.vmap(f)(np.array([numbers]))[0], f(np.array(numbers)), rtol=1e-13)

@@ -118,6 +118,10 @@ def pad_statistic(a: Any, widths: list, mode: str, keywords: dict) -> Any:
         if lengths is None
         else np.broadcast_to(lengths, (len(widths), 2)).tolist()
     )
+    if any(length is not None and length < 0 for stat in lengths for length in stat):
+        raise ValueError("index can't contain negative values")
+    if mode in ("maximum", "minimum") and any(length == 0 for stat in lengths for length in stat):
+        raise ValueError("stat_length of 0 yields no value for padding")
     ends = np.broadcast_to(keywords.get("end_values", 0), (len(widths), 2))
     for axis, (pair, stat) in enumerate(zip(widths, lengths, strict=True)):
         n = shape_of(a)[axis]
@@ -131,6 +135,8 @@ def pad_statistic(a: Any, widths: list, mode: str, keywords: dict) -> Any:
                 share = share.reshape([-1 if j == axis else 1 for j in range(len(shape))])
                 end = float(ends[axis, side])
                 row = e.add(end, e.mul(e.sub(edge, end), share))
+                if dtype_of(a).kind in "iu":
+                    row = e.floor(row)  # as np.linspace makes integers
             else:
                 length = n if length is None else min(int(length), n)
                 rows = axis_part(a, axis, 0, length) if side == 0 else axis_part(a, axis, n - length, n)

@@ -322,4 +322,9 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
 
 @function("linalg.cross")
 def linalg_cross(x1, x2, /, *, axis=-1):
+    sizes = [shape_of(asarray(x))[axis] for x in (x1, x2)]
+    if sizes != [3, 3]:
+        raise ValueError(
+            f"Both input arrays must be (arrays of) 3-dimensional vectors, but they are {sizes[0]} and {sizes[1]} dimensional instead."
+        )
     return cross(x1, x2, axis=axis)
