@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rune.level import Level, TracedValueError, Value
-from rune.linearity import Kind, NotLinear, kind_of, not_zero, of_operation, summands
+from rune.linearity import Kind, NotLinear, kind_of, not_zero, of_operation, summands, to_integers
 from rune.primitives.primitive import Into, Primitive, Unknown, zeros
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
@@ -87,7 +87,10 @@ class Recorder(Level):
         for at in summands(primitive, own, params):
             if kind_of(args[at]) is not Kind.ZERO:
                 raise self.refused(not_zero(params.get("op", primitive.name.lower())))
-        outs = [Tangent(self, t) for t in primitive.type([type_of(a) for a in args], params)]
+        types = primitive.type([type_of(a) for a in args], params)
+        if not all(t.inexact for t in types):
+            raise self.refused(to_integers(primitive, params, types))
+        outs = [Tangent(self, t) for t in types]
         self.records.append(Record(primitive, args, params, outs))
         return outs
 
@@ -100,7 +103,7 @@ class Recorder(Level):
         own = [self.owns(a) for a in args]
         kinds = [Kind.LINEAR if m else kind_of(a) for a, m in zip(args, own, strict=True)]
         try:
-            found = of_operation(primitive, kinds, params, 0)
+            found = of_operation(primitive, kinds, params, [])
         except NotLinear as what:
             raise self.refused(str(what)) from None
         primals = [zeros(a.type) if m else a for a, m in zip(args, own, strict=True)]

@@ -16,7 +16,7 @@ import numpy as np
 from rune.batch import Lanes, Same
 from rune.jvp import Dual
 from rune.level import Value
-from rune.program import Literal, Program
+from rune.program import Literal, Program, Type
 from rune.trace import Staged, constant
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "of_program",
     "summands",
     "throughout",
+    "to_integers",
 ]
 
 
@@ -48,6 +49,11 @@ class NotLinear(Exception):
 
 def not_zero(name: str) -> str:
     return f"{name} with a value not known to be zero"
+
+
+def to_integers(primitive: Any, params: dict, types: list[Type]) -> str:
+    rounded = next(t for t in types if not t.inexact)
+    return f"{params.get('op', primitive.name.lower())} to {rounded.dtype}"
 
 
 def kind_of(x: Any) -> Kind:
@@ -69,17 +75,18 @@ def of_program(program: Program, kinds: list[Kind]) -> list[Kind]:
     env = dict(zip(map(id, program.inputs), kinds, strict=True))
     read = lambda v: kind_of(v.value) if isinstance(v, Literal) else env[id(v)]
     for e in program.equations:
-        found = of_operation(e.primitive, [read(v) for v in e.inputs], e.params, len(e.outputs))
+        found = of_operation(e.primitive, [read(v) for v in e.inputs], e.params, [v.type for v in e.outputs])
         env.update(zip(map(id, e.outputs), found, strict=True))
     return [read(v) for v in program.outputs]
 
 
-def of_operation(primitive: Any, kinds: list[Kind], params: dict, results: int) -> list[Kind]:
+def of_operation(primitive: Any, kinds: list[Kind], params: dict, types: list[Type]) -> list[Kind]:
+    """The kinds of the results, which have these types, from those of the operands."""
     if LINEAR not in kinds:
         if primitive is constant:
             return [kind_of(params["value"])]
         zeros = [k is ZERO for k in kinds]
-        return [ZERO if any(zeros) and primitive.linear_in(zeros, params) else KNOWN] * results
+        return [ZERO if any(zeros) and primitive.linear_in(zeros, params) else KNOWN] * len(types)
     if hasattr(primitive, "linearity"):
         return primitive.linearity(kinds, params)
     name = params.get("op", primitive.name.lower())
@@ -88,7 +95,9 @@ def of_operation(primitive: Any, kinds: list[Kind], params: dict, results: int) 
         raise NotLinear(name)
     if any(kinds[at] is KNOWN for at in summands(primitive, flags, params)):
         raise NotLinear(not_zero(name))
-    return [LINEAR] * results
+    if not all(t.inexact for t in types):
+        raise NotLinear(to_integers(primitive, params, types))
+    return [LINEAR] * len(types)
 
 
 def summands(primitive: Any, flags: list[bool], params: dict) -> list[int]:

@@ -394,6 +394,8 @@ NOT_LINEAR = {
     ),
     "call": (lambda r: rune.jit(lambda dx: dx + 1), f"add {KNOWN}"),
     "call of a product": (lambda r: rune.jit(lambda dx: dx * dx), "mul"),
+    "integers": (lambda r: lambda dx: dx.astype(int) * 1.0, "cast to int64"),
+    "integers in a call": (lambda r: rune.jit(lambda dx: dx.astype(int) * 1.0), "cast to int64"),
     "a constant": (lambda r: lambda dx: np.ones(3), "a value that depends on no"),
     "a host": (lambda r: lambda dx: rune.callback(lambda d: d * 2, np.zeros(3), dx), "host"),
 }
