@@ -80,7 +80,7 @@ WRITES = """
 {v}[{i}] {op} {t}
 {v}[{m}] = {s}
 {v}[{m}] {op} {s}
-m = {m}; {v}[m] = -{v}[m]
+_m = {m}; {v}[_m] = -{v}[_m]
 np.{ufunc}.at({v}, {m}, {s})
 {v} {op} {e}
 {v} {op} {e}
@@ -188,7 +188,11 @@ def run(lines, arguments):
     scope = SCOPE | arguments
     for line in lines:
         exec(line, scope)
-    return {k: v for k, v in scope.items() if k not in SCOPE and isinstance(v, (np.ndarray, np.generic))}
+    return {
+        k: v
+        for k, v in scope.items()
+        if k not in SCOPE and not k.startswith("_") and isinstance(v, (np.ndarray, np.generic))
+    }
 
 
 class Program:
