@@ -1,6 +1,9 @@
 """What native code is made of: no address, little stack, and one object for each program."""
 
+import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -106,3 +109,28 @@ def test_a_fused_gradient_makes_no_temporaries(dtype):
     gy = b.op("mul", g, b.op("mul", e, b.op("cos", y)))
     report = native.compile(b.block(b.op("mul", e, s), gx, gy), "CCC").report
     assert len(report.kernels) == 1 and report.workspace == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory is read from /proc")
+def test_code_that_nothing_holds_gives_its_memory_back():
+    script = """
+import gc
+import numpy as np, rune
+
+def held():
+    gc.collect()
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+def compile_and_drop(n):
+    for _ in range(n):
+        rune.jit(lambda x: np.linalg.norm(np.sin(x) * x, axis=1).sum())(np.ones((3, 4)))
+
+compile_and_drop(20)
+before = held()
+compile_and_drop(100)
+print((held() - before) // 100)
+"""
+    each = int(
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    )
+    assert each < 40_000  # bytes; what LLVM keeps of its passes alone would be 100,000

@@ -56,22 +56,23 @@ def target() -> Target:
         return Target(machine, features, libmvec, llvm.create_lljit_compiler(machine, use_jit_link=False))
 
 
+LEVEL = 1  # of optimisation: what level 2 adds takes a sixth longer and makes no workload of the benchmark faster
 SLP_LINES = 5000  # the packing of scalars takes time that grows with the square of a function's length
 
 
-def optimise(text: str, level: int = 2):
+def optimise(text: str):
     """The parsed and optimised module, in a context of its own."""
     packing = text.count("\n") <= SLP_LINES
     try:
-        return passed(text, level, packing)
+        return passed(text, packing)
     except RuntimeError:
         # LLVM's packing of scalars can leave an instruction before its operands, which would end the process later.
         if not packing:
             raise
-        return passed(text, level, packing=False)
+        return passed(text, packing=False)
 
 
-def passed(text: str, level: int, packing: bool):
+def passed(text: str, packing: bool):
     import llvmlite.binding as llvm
 
     machine = target().machine
@@ -79,13 +80,16 @@ def passed(text: str, level: int, packing: bool):
     module.verify()  # an invalid module would end the process in a pass
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    options = llvm.create_pipeline_tuning_options(speed_level=LEVEL)
     options.loop_vectorization = True
     options.slp_vectorization = packing
     options.loop_interleaving = True
     options.loop_unrolling = True
-    passes = llvm.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(module, passes)
+    builder = llvm.create_pass_builder(machine, options)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    llvm.newpassmanagers.NewPassManager._dispose(passes)  # llvmlite hides it behind one that frees nothing
+    passes.detach()
     module.verify()
     return module
 
