@@ -56,7 +56,7 @@ def target() -> Target:
         return Target(machine, features, libmvec, llvm.create_lljit_compiler(machine, use_jit_link=False))
 
 
-LEVEL = 1  # of optimisation: what level 2 adds takes a sixth longer and makes no workload of the benchmark faster
+LEVEL = 1  # of optimisation: level 2 takes a sixth longer, and no workload of the benchmark is faster
 SLP_LINES = 5000  # the packing of scalars takes time that grows with the square of a function's length
 
 
@@ -85,11 +85,8 @@ def passed(text: str, packing: bool):
     options.slp_vectorization = packing
     options.loop_interleaving = True
     options.loop_unrolling = True
-    builder = llvm.create_pass_builder(machine, options)
-    passes = builder.getModulePassManager()
-    passes.run(module, builder)
-    llvm.newpassmanagers.NewPassManager._dispose(passes)  # llvmlite hides it behind one that frees nothing
-    passes.detach()
+    passes = llvm.create_pass_builder(machine, options)
+    passes.getModulePassManager().run(module, passes)
     module.verify()
     return module
 
