@@ -85,8 +85,11 @@ def passed(text: str, packing: bool):
     options.slp_vectorization = packing
     options.loop_interleaving = True
     options.loop_unrolling = True
-    passes = llvm.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(module, passes)
+    builder = llvm.create_pass_builder(machine, options)
+    passes = builder.getModulePassManager()
+    passes.run(module, builder)
+    llvm.newpassmanagers.NewPassManager._dispose(passes)  # llvmlite hides it behind one that frees nothing
+    passes.detach()
     module.verify()
     return module
 
