@@ -68,14 +68,26 @@ def test_what_is_made_holds_derivatives():
     np.testing.assert_array_equal(rune.jacfwd(hold)(X), np.eye(3))
 
 
-def test_an_array_converted_like_itself_is_itself():
-    def through(x):
+CONVERTED = {
+    "asarray": lambda y: np.asarray(y, like=y),
+    "asarray, its dtype": lambda y: np.asarray(y, float, like=y),
+    "asarray of a view": lambda y: np.asarray(y[1:], like=y),
+    "require": lambda y: np.require(y, like=y),
+    "asarray, another dtype": lambda y: np.asarray(y, np.float32, like=y),
+    "asarray, a copy": lambda y: np.asarray(y, copy=True, like=y),
+    "array": lambda y: np.array(y, like=y),
+}
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_write_into_what_was_converted_goes_where_numpys_does(name, way):
+    def written(x):
         y = x.copy()
-        np.asarray(y, like=x)[0] = 5.0
-        np.array(y, like=x)[1] = 7.0
+        CONVERTED[name](y)[0] = 5.0
         return y
 
-    np.testing.assert_array_equal(rune.jit(through)(X), through(X))
+    np.testing.assert_array_equal(WAYS[way](written)(X), written(X))
 
 
 @pytest.mark.parametrize("name", ["arange", "eye", "tri", "identity"])

@@ -16,7 +16,7 @@ from rune.numpy.arguments import asarray, holds_value, shape_of, shape_to, suppo
 from rune.numpy.register import function
 from rune.primitives import movement
 from rune.primitives.map import cast
-from rune.value import unbox
+from rune.value import Traced, box, unbox
 
 __all__ = ["array", "full", "made"]
 
@@ -40,14 +40,17 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0):
     return x if len(shape) >= ndmin else movement.reshape(x, (1,) * (ndmin - len(shape)) + shape)
 
 
-@function("asarray", "asanyarray", "ascontiguousarray", "asfortranarray", view=True)
+@function("asarray", "asanyarray", "ascontiguousarray", "asfortranarray", boxed=True)
 def converted(a, dtype=None, order=None, *, device=None, copy=None):
-    return array(a, dtype)
+    """An array that is what is asked for is itself, and so is written through the result."""
+    if isinstance(a, Traced) and not copy and dtype in (None, a.dtype) and not a._type.weak:
+        return a
+    return box(array(unbox(a), dtype))
 
 
-@function("require", view=True)
+@function("require", boxed=True)
 def require(a, dtype=None, requirements=None):
-    return array(a, dtype)
+    return converted(a, dtype)
 
 
 @function("full")
