@@ -44,11 +44,11 @@ ASKING = {
     }
     | {
         name: f"for scipy.linalg.{name} write rune.linalg.{name}"
-        for name in ("block_diag", "cho_factor", "cho_solve", "expm", "solve_triangular", "toeplitz")
+        for name in ("block_diag", "cho_factor", "cho_solve", "expm", "solve", "solve_triangular", "toeplitz")
     }
     | {
         name: f"for scipy.linalg.{name} write np.linalg.{name}"
-        for name in ("cholesky", "det", "eigh", "eigvalsh", "inv", "lstsq", "pinv", "qr", "solve", "svd")
+        for name in ("cholesky", "det", "eigh", "eigvalsh", "inv", "lstsq", "pinv", "qr", "svd")
     },
 }
 SCIPY = (

@@ -16,7 +16,7 @@ from rune.loops import scan
 from rune.numpy import matrices
 from rune.value import box, first_traced, unbox
 
-__all__ = ["block_diag", "cho_factor", "cho_solve", "expm", "solve_triangular", "toeplitz"]
+__all__ = ["block_diag", "cho_factor", "cho_solve", "expm", "solve", "solve_triangular", "toeplitz"]
 
 
 def either(name: str, args: tuple, **keywords: Any) -> Any:
@@ -48,6 +48,10 @@ def expm(A):
     more = np.arange(float(matrices.known_rounds(unbox(times))))
     square = lambda x, k: (np.where((k < times)[..., None, None], x @ x, x), None)
     return scan(square, power, more)[0]
+
+
+def solve(a, b, lower=False, assume_a=None, transposed=False):
+    return either("solve", (a, b), lower=lower, assume_a=assume_a, transposed=transposed)
 
 
 def solve_triangular(a, b, trans=0, lower=False, unit_diagonal=False):

@@ -67,8 +67,8 @@ INSTEAD = {
     ),
     "solve": (
         lambda x: scipy.linalg.solve(np.diag(x), x),
-        "np.linalg.solve",
-        lambda x: np.linalg.solve(np.diag(x), x),
+        "rune.linalg.solve",
+        lambda x: rune.linalg.solve(np.diag(x), x),
     ),
     "another of SciPy": (
         lambda x: scipy.linalg.sqrtm(np.diag(x)),

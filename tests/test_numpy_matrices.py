@@ -25,6 +25,21 @@ CASES = {
         lambda l, a, b: l.solve_triangular(a, b, lower=True, unit_diagonal=True),
         (q, b[:, 0]),
     ),
+    **{
+        f"solve {kind} {lower} {turned}": (
+            lambda l, a, b, k=kind, lo=lower, t=turned: np.real(
+                l.solve(a, b, lower=lo, assume_a=k, transposed=t)
+            ),
+            (p + 0.1 * q if kind == "gen" else p, b),
+        )
+        for kind in ("gen", "pos", "sym", "her", "upper triangular", "lower triangular")
+        for lower, turned in ((False, False), (True, False), (False, True))
+    },
+    "solve complex symmetric": (
+        lambda l, a, b: np.real(l.solve(a + 1j * np.ones_like(a), b, assume_a="sym")),
+        (p, b),
+    ),
+    "solve a vector": (lambda l, a, b: l.solve(a, b[:, 0], assume_a="pos"), (p, b)),
     "expm": (lambda l, a: l.expm(a), (q,)),
     "expm_large": (lambda l, a: l.expm(a * 10), (q,)),
     "expm_small": (lambda l, a: l.expm(a * 0.01), (q,)),
@@ -62,7 +77,7 @@ def test_a_matrix_that_is_not_positive_definite():
 
 def test_scipys_own_functions_name_the_replacement():
     for name in linalg.__all__:
-        args = (p, b) if name == "solve_triangular" else ((p, True), b) if name == "cho_solve" else (p,)
+        args = (p, b) if name.startswith("solve") else ((p, True), b) if name == "cho_solve" else (p,)
         own = lambda first, rest: getattr(scipy.linalg, name)(first, *rest)
         if name in ("block_diag", "cho_solve"):
             continue  # block_diag is made of NumPy's functions, cho_solve reads a tuple

@@ -11,9 +11,11 @@ from rune.level import TracedValueError, Value
 from rune.numpy.arguments import asarray, dtype_of, inexact, promote, shape_of
 from rune.numpy.elementwise import conjugate
 from rune.numpy.joining import concatenate
-from rune.numpy.linalg import H, eye, matrices
+from rune.numpy.linalg import H, eye, matrices, stated
+from rune.numpy.linalg import solve as general_solve
 from rune.numpy.products import matmul
 from rune.numpy.reductions import reduced
+from rune.numpy.shapes import swap_last
 from rune.primitives import linalg, movement
 from rune.primitives.indexing import gather
 from rune.primitives.scalar import e
@@ -24,6 +26,7 @@ __all__ = [
     "cho_solve",
     "known_rounds",
     "scaled_exponential",
+    "solve",
     "solve_triangular",
     "toeplitz",
 ]
@@ -65,6 +68,26 @@ def cho_solve(c_and_lower: tuple, b: Any) -> Any:
     c, lower = c_and_lower
     first, second = (0, "C") if lower else ("C", 0)
     return solve_triangular(c, solve_triangular(c, b, first, lower), second, lower)
+
+
+def solve(a: Any, b: Any, lower: bool = False, assume_a: str | None = None, transposed: bool = False) -> Any:
+    """`a x = b`, where only what `assume_a` says of `a` is read."""
+    (a,) = matrices(a, square=True)
+    lower = {"upper triangular": False, "lower triangular": True}.get(assume_a, lower)
+    if transposed:
+        a, lower = swap_last(a), not lower
+    if assume_a in ("pos", "positive definite"):
+        return cho_solve(cho_factor(a, lower), b)
+    if assume_a in ("upper triangular", "lower triangular"):
+        return solve_triangular(a, b, lower=lower)
+    if assume_a in ("her", "hermitian"):
+        a = stated(a, "L" if lower else "U")
+    elif assume_a in ("sym", "symmetric"):
+        read = np.tri(shape_of(a)[-1], dtype=bool)
+        a = e.select(read if lower else read.T, a, swap_last(a))
+    elif assume_a not in (None, "gen", "general", "diagonal", "tridiagonal", "banded"):
+        raise ValueError(f"{assume_a} is not a recognized matrix structure")
+    return general_solve(a, b)
 
 
 PADE = (

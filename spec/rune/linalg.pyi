@@ -14,7 +14,7 @@ array([1., 1.])
 
 from typing import Any
 
-__all__ = ["block_diag", "cho_factor", "cho_solve", "expm", "solve_triangular", "toeplitz"]
+__all__ = ["block_diag", "cho_factor", "cho_solve", "expm", "solve", "solve_triangular", "toeplitz"]
 
 def block_diag(*arrs: Any) -> Any:
     """The matrix with the given blocks on its diagonal and zeros elsewhere."""
@@ -38,6 +38,16 @@ def expm(A: Any) -> Any:
     np.float64(1.0)
 
     The exponential is the rotation by ``t``, whose upper right element is sin t.
+    """
+
+def solve(a: Any, b: Any, lower: bool = False, assume_a: str | None = None, transposed: bool = False) -> Any:
+    """The solution of ``a x = b``, or of the transposed system.
+
+    ``assume_a`` states what ``a`` is: "pos" (solved by its Cholesky factor), "her", "sym", "upper
+    triangular", "lower triangular", or "gen"; of a symmetric matrix the upper triangle is read, or the
+    lower one with ``lower``.
+
+    Raises ``numpy.linalg.LinAlgError`` where the matrix is singular, or not positive definite.
     """
 
 def solve_triangular(
