@@ -294,3 +294,34 @@ def test_what_a_transpose_returned_is_told_beside_what_was_expected(wrap, wrong)
     f = rune.custom_transpose(lambda x: x * 2, lambda d: rule(d)[1](d))
     with pytest.raises(error, match=rf"^rune.custom_transpose: (0: )?{message}"):
         wrap(rune.grad(lambda x: np.sum(f(x))))(x)
+
+
+weights = np.array([1.0, 2.0])
+through = lambda x: rune.scan(lambda c, k: (c * k, None), x, weights)[0]
+TRANSPOSES = {
+    "a loop": (lambda x: rune.custom_transpose(through, through)(x), 2),
+    "a loop from zero": (
+        lambda x: rune.custom_transpose(
+            lambda x: rune.scan(lambda c, k: (c + k * x, None), np.zeros(3), weights)[0],
+            lambda g: rune.scan(lambda c, k: (c + k * g, None), np.zeros(3), weights)[0],
+        )(x),
+        3,
+    ),
+    "static leaves": (
+        lambda x: rune.custom_transpose(
+            lambda p: {"y": p["x"] * 2, "name": "b", "n": None, "k": 3},
+            lambda g: {"x": g["y"] * 2, "name": "a", "n": None},
+        )({"x": x, "name": "a", "n": None})["y"],
+        2,
+    ),
+}
+
+
+@ways
+@pytest.mark.parametrize("f, factor", TRANSPOSES.values(), ids=TRANSPOSES)
+def test_a_linear_function_may_hold_anything(wrap, f, factor):
+    square = wrap(lambda x: np.sum(f(x) ** 2))
+    close(rune.grad(square)(x), 2 * factor**2 * x)
+    close(rune.jvp(square, (x,), (x,))[1], 2 * factor**2 * x @ x)
+    close(rune.vmap(rune.grad(square))(lanes), 2 * factor**2 * lanes)
+    close(rune.hessian(square)(x), np.diag([2.0 * factor**2] * 3))

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rune import derive
-from rune.arguments import array_leaves, callable_, finished, fitted, raws, type_or_none
+from rune.arguments import array_leaves, callable_, finished, fitted, parted, raws, type_or_none
 from rune.constructs.call import call
-from rune.jvp import Forward
+from rune.jvp import Forward, apart
 from rune.level import Level, Value, beneath, bind, innermost_trace, opened, tracing
 from rune.linear import Tangent
 from rune.linearity import Kind, kind_of, of_program
@@ -436,24 +436,36 @@ def custom_transpose(linear, transpose):
 
     @functools.wraps(linear, updated=())
     def function(*args: Any) -> Any:
-        found, tree = array_leaves(name, args)
-        leaves = raws(found)
+        found, whole = array_leaves(name, args)
+        leaves, tree = parted(name, args)
         level = highest(leaves)
         if level is None:
             return linear(*args)
+        types = [type_or_none(x) for x in raws(found)]
         shape: dict = {}
 
+        def alone(f):
+            outs, additions = apart(name, f)
+            if additions:
+                raise not_counted(name)
+            return outs
+
         def apply(values):
-            result, out = array_leaves(name, linear(*tree.build([box(x) for x in values])))
-            shape["out"] = out
-            return raws(result)
+            def run():
+                outs, shape["out"] = parted(name, linear(*tree.build([box(x) for x in values])))
+                return outs
+
+            return alone(run)
 
         def back(cts):
-            result = transpose(shape["out"].build([box(x) for x in cts]))
-            return pulled_to(name, result, tree, types, "transpose")
+            def run():
+                result = transpose(shape["out"].build([box(x) for x in cts]))
+                pulled = zip(pulled_to(name, result, whole, types, "transpose"), types, strict=True)
+                return [x if t.inexact else zeros(t) for x, t in pulled if t is not None]
 
-        types = [type_of(x) for x in leaves]
-        forward, captures = record(name, types, apply)
+            return alone(run)
+
+        forward, captures = record(name, [type_of(x) for x in leaves], apply)
         if captures:
             raise ValueError(f"{name}: the linear function captures a traced value: pass it as an argument")
         if isinstance(level, Forward):
