@@ -88,7 +88,7 @@ class Recorder(Level):
             if kind_of(args[at]) is not Kind.ZERO:
                 raise self.refused(not_zero(params.get("op", primitive.name.lower())))
         types = primitive.type([type_of(a) for a in args], params)
-        if not any(t.inexact for t in types):
+        if types and not any(t.inexact for t in types):
             raise self.refused(to_integers(primitive, params, types))
         outs = [Tangent(self, t) for t in types]
         self.records.append(Record(primitive, args, params, outs))

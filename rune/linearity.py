@@ -95,7 +95,7 @@ def of_operation(primitive: Any, kinds: list[Kind], params: dict, types: list[Ty
         raise NotLinear(name)
     if any(kinds[at] is KNOWN for at in summands(primitive, flags, params)):
         raise NotLinear(not_zero(name))
-    if not any(t.inexact for t in types):
+    if types and not any(t.inexact for t in types):
         raise NotLinear(to_integers(primitive, params, types))
     return [LINEAR] * len(types)
 
