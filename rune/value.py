@@ -22,7 +22,7 @@ from rune.advice import instead
 from rune.level import TracedValueError, Value, escaped, stack
 from rune.program import Type
 
-__all__ = ["Traced", "box", "raw", "tables", "unbox"]
+__all__ = ["Traced", "box", "raw", "tables", "unbox", "view"]
 
 
 @dataclasses.dataclass

@@ -32,6 +32,11 @@ VIEWS = """
 {v}.transpose()
 {v}.squeeze()
 {v}.view()
+{v}.view({v}.dtype)
+np.einsum('...i->i...', {v})
+np.einsum('ij->ji', {v})
+np.einsum({v}, [0, 1, 1], [1, 0])
+np.einsum('i...->i', {v})
 {v}.real
 {v}.imag
 {v}.conj()
@@ -84,8 +89,8 @@ _m = {m}; {v}[_m] = -{v}[_m]
 np.{ufunc}.at({v}, {m}, {s})
 {v} {op} {e}
 {v} {op} {e}
-np.{ufunc}.at({v}, {i}, {t})
-np.{ufunc}.at({v}, {i}, {t})
+np.{ufunc}.at({v}, {i}, fresh(np.broadcast_to({t}, {shape})))
+np.{ufunc}.at({v}, {i}, fresh(np.broadcast_to({t}, {shape})))
 {v}, {w} = {w}, {v}
 {v}[0], {v}[-1] = {v}[-1], {v}[0]
 {v}[[0, -1]] = {v}[[-1, 0]]
@@ -251,7 +256,7 @@ class Program:
         parts = {
             "v": v, "w": self.name(BELOW[kind]) or v, "i": i, "basic": self.basic(x.shape),
             "ax": self.random.randrange(-x.ndim, x.ndim), "ay": self.random.randrange(-x.ndim, x.ndim),
-            "t": self.value(t, kind), "e": self.value(x.shape, kind), "m": self.mask(x.shape),
+            "t": self.value(t, kind), "shape": t, "e": self.value(x.shape, kind), "m": self.mask(x.shape),
             "op": self.pick(OPERATORS[kind]), "ufunc": self.pick(UFUNCS[kind]),
             "s": self.pick(["2", "0.5", "1"] if kind in "fc" else ["1"]),
         }  # fmt: skip

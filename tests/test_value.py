@@ -122,6 +122,8 @@ np.divmod(x, 0.3, out=(y, None))
 np.matmul(x[:, :3], x, out=y)
 np.clip(x, -0.1, 0.1, out=y)
 np.concatenate([x[:1], x[1:]], out=y)
+np.einsum('ii->i', y[:, :3])[...] = 5.0
+np.einsum('iji->ji', y[None, :, :1])[0] = x[0, 0]
 """.strip().splitlines()
 
 

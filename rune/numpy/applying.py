@@ -119,10 +119,10 @@ def base(a):
     return None
 
 
-@method("view", view=True)
+@method("view", boxed=True)
 def view(a, dtype=None, type=None):
     if dtype is np.ndarray:
         dtype = None
-    if type is not None or (dtype is not None and np.dtype(dtype) != type_of(a).dtype):
+    if type is not None or (dtype is not None and np.dtype(dtype) != a.dtype):
         raise TypeError("view: the bytes of a traced array have no other reading: use x.astype(dtype)")
-    return a
+    return a[...] if a.shape else a

@@ -13,11 +13,27 @@ from rune.numpy.register import function
 from rune.primitives import movement
 from rune.primitives.indexing import gather
 from rune.primitives.map import cast
+from rune.value import Traced, box, unbox, view
 
 __all__ = ["einsum"]
 
 
-@function("einsum")
+@function("einsum", boxed=True)
+def einsum_function(*operands, **how):
+    """Of one operand it is a view where it only moves elements, as np.einsum("ii->i", x) does."""
+    result = einsum(*unbox(operands), **unbox(how))
+    place = int(bool(operands) and isinstance(operands[0], str))
+    alone = len(operands) == 2 if place else len(operands) <= 3
+    if not alone or not isinstance(operands[place], Traced) or not shape_of(result) or "dtype" in how:
+        return box(result)
+
+    def move(v):
+        evaluate = einsum if isinstance(v, Value) else np.einsum
+        return evaluate(*operands[:place], v, *operands[place + 1 :])
+
+    return view(operands[place], result, move)
+
+
 def einsum(*operands, out=None, optimize=False, dtype=None, casting="safe", order="K"):
     inputs, result, arrays = parsed(operands)
     arrays = promote(*arrays) if dtype is None else [cast(a, dtype) for a in arrays]
