@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from rune.numpy.arguments import asarray, axes_of, dtype_of, inexact, shape_of
-from rune.numpy.elementwise import call_ufunc
+from rune.numpy.elementwise import call_ufunc, operand
 from rune.numpy.reductions import reduced
 from rune.numpy.register import function
-from rune.primitives import movement, special
+from rune.primitives import movement, several, special
 from rune.primitives.map import cast
 from rune.primitives.scalar import e
 from rune.value import box, first_traced, tables, unbox
@@ -26,7 +26,14 @@ def known_late(ufunc: np.ufunc) -> Any:
             tables.ufuncs.setdefault(
                 found, functools.partial(lambda name, *args, **how: call_ufunc(name, args, **how), name)
             )
+    for name in several.SLOPES:
+        if special.ufunc_of(name) is ufunc:
+            tables.ufuncs.setdefault(ufunc, functools.partial(all_results, name))
     return tables.ufuncs.get(ufunc)
+
+
+def all_results(name: str, *args: Any) -> tuple:
+    return several.results(name, [operand(a) for a in args])
 
 
 tables.late = known_late
