@@ -148,3 +148,19 @@ def test_derivatives(name, dtype):
     both = rune.jit(rune.vmap(rune.value_and_grad(first)))(np.zeros(2))
     np.testing.assert_allclose(both[0], [first(0.0)] * 2, rtol=1e-8)
     np.testing.assert_allclose(both[1], [bend] * 2, **close)
+
+
+@pytest.mark.parametrize("n", [3, 8, 30])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_no_number_hangs_or_passes_for_a_result(n, bad):
+    """Where an element is not finite, compiled code raises NumPy's kind of error or gives what is not finite."""
+    a = numbers((n, n), np.float64)
+    a[0, -1] = bad
+    asked = [L.eigvals, L.eigvalsh, L.svdvals, L.pinv, L.cholesky, L.slogdet, L.qr, rune.grad(L.det)]
+    for f in asked:
+        lower = a.T if f in (L.eigvalsh, L.cholesky) else a  # these read the lower triangle
+        try:
+            found = rune.jit(f)(lower)
+        except np.linalg.LinAlgError:
+            continue
+        assert not all(np.all(np.isfinite(x)) for x in leaves(found))
