@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import TracedValueError, Value
+from rune.level import TracedValueError, Value, bind
 from rune.primitives import movement
+from rune.primitives.effects import check_
 from rune.primitives.map import cast, supported
 from rune.program import type_of
 
 __all__ = [
     "asarray", "axes_of", "axis_of", "broadcast_shape", "common", "dtype_of", "integer", "known", "lifted",
-    "on_cpu", "operand", "promote", "shape_of", "shape_to", "supported",
+    "on_cpu", "operand", "promote", "require", "shape_of", "shape_to", "supported",
 ]  # fmt: skip
 
 NUMBERS = {float, int, complex, bool}
@@ -164,6 +165,11 @@ def integer(x: Any) -> int:
             f"pass it as a Python int, or name it in static_argnames"
         )
     return operator.index(x)
+
+
+def require(ok: Any, message: str) -> None:
+    """The call fails with the message where `ok` is false, at once where that is known."""
+    bind(check_, [ok], {"message": message, "lanes": 0})
 
 
 def on_cpu(device: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rune.level import Value
-from rune.numpy.arguments import asarray, dtype_of, inexact, integer, operand, shape_of, shape_to
+from rune.numpy.arguments import asarray, dtype_of, inexact, integer, operand, require, shape_of, shape_to
 from rune.numpy.creation import linspace
 from rune.numpy.differences import diff
 from rune.numpy.elementwise import ufunc
@@ -149,8 +149,18 @@ def ravel_multi_index(multi_index, dims, mode="raise", order="C"):
     modes = (mode,) * len(dims) if isinstance(mode, str) else mode
     parts = []
     for i, n, how in zip(map(asarray, multi_index), dims, modes, strict=True):
-        i = e.mod(i, n) if how == "wrap" else e.minimum(e.maximum(i, 0), n - 1) if how == "clip" else i
-        parts.append(cast(i, np.int64))
+        if dtype_of(i).kind not in "iub":
+            raise TypeError(f"only int indices permitted, not {dtype_of(i)}")
+        i = cast(i, np.int64)
+        if how == "wrap":
+            i = e.mod(i, n)
+        elif how == "clip":
+            i = e.minimum(e.maximum(i, 0), n - 1)
+        elif how == "raise":
+            require(within(i, n), "invalid entry in coordinates array")
+        else:
+            raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {how!r})")
+        parts.append(i)
     if order == "F":
         parts, dims = parts[::-1], dims[::-1]
     total = parts[0]
@@ -159,9 +169,18 @@ def ravel_multi_index(multi_index, dims, mode="raise", order="C"):
     return total
 
 
+def within(i: Any, n: int) -> Any:
+    return e.logical_and(e.ge(i, 0), e.lt(i, n))
+
+
 @function("unravel_index")
 def unravel_index(indices, shape, order="C"):
-    i, shape = cast(asarray(indices), np.int64), shape_to(shape)
+    i, shape = asarray(indices), shape_to(shape)
+    if dtype_of(i).kind not in "iub":
+        raise TypeError(f"only int indices permitted, not {dtype_of(i)}")
+    i = cast(i, np.int64)
+    size = math.prod(shape)
+    require(within(i, size), f"index is out of bounds for array with size {size}")
     out = []
     for n in shape[::-1] if order == "C" else shape:
         out.append(e.mod(i, n))

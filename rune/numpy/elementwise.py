@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import TracedValueError, Value, bind
+from rune.level import TracedValueError, Value
 from rune.numpy.arguments import (
     asarray,
     c_order,
@@ -25,11 +25,11 @@ from rune.numpy.arguments import (
     operand,
     promote,
     real_dtype,
+    require,
     shape_of,
 )
 from rune.numpy.register import attribute, function, method, named
 from rune.primitives import movement
-from rune.primitives.effects import check_
 from rune.primitives.map import cast, elementwise, short
 from rune.primitives.scalar import TABLE, e
 from rune.program import Type, type_of
@@ -65,15 +65,20 @@ def harmless(t: Type, spare: float) -> Any:
 
 def loop_operands(ufunc: np.ufunc, args: tuple, dtype: Any, casting: str, signature: Any) -> tuple:
     """The operands cast for the loop that `dtype` or `signature` asks for."""
-    kinds = [
-        {"f": float, "c": complex, "i": int}.get(t.dtype.kind, t.dtype) if t.weak else t.dtype
-        for t in map(type_of, args)
-    ]
     if signature is None:
         signature = (*(None,) * ufunc.nin, *(None if dtype is None else np.dtype(dtype),) * ufunc.nout)
     elif isinstance(signature, str):
         signature = tuple(np.dtype(c) for c in signature.replace("->", ""))
-    dtypes = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), signature=signature, casting=casting)
+    return in_loop(ufunc, args, signature=signature, casting=casting)
+
+
+def in_loop(ufunc: np.ufunc, args: tuple, **how: Any) -> tuple:
+    """The operands cast for the loop that NumPy chooses, where Python numbers are weak."""
+    kinds = (
+        {"f": float, "c": complex, "i": int}.get(t.dtype.kind, t.dtype) if t.weak else t.dtype
+        for t in map(type_of, args)
+    )
+    dtypes = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), **how)
     return tuple(cast(a, d) for a, d in zip(args, dtypes[: ufunc.nin], strict=True))
 
 
@@ -122,11 +127,7 @@ def power(x: Any, y: Any, operator: bool = False) -> Any:
 
 def whole_exponent(y: Any) -> None:
     """NumPy refuses negative powers of integers; what is traced is checked where it is known."""
-    message = "Integers to negative integer powers are not allowed."
-    if isinstance(y, Value):
-        bind(check_, [e.ge(y, 0)], {"message": message, "lanes": 0})
-    elif np.any(np.less(y, 0)):
-        raise ValueError(message)
+    require(e.ge(y, 0), "Integers to negative integer powers are not allowed.")
 
 
 def out_of_bounds(name: str, x: Any, y: Any) -> Any:
@@ -197,7 +198,7 @@ def positive(x):
 
 @ufunc("fabs")
 def fabs(x):
-    return e.abs(cast(x, np.fabs.resolve_dtypes((dtype_of(x), None))[0]))
+    return e.abs(*in_loop(np.fabs, (x,)))
 
 
 @ufunc("float_power")
@@ -213,7 +214,7 @@ def divmod_(x, y):
 
 @ufunc("modf")
 def modf(x):
-    x = cast(x, np.modf.resolve_dtypes((dtype_of(x), None, None))[0])
+    (x,) = in_loop(np.modf, (x,))
     whole = e.trunc(x)
     part = e.select(e.isinf(x), e.copysign(cast(0, dtype_of(x)), x), e.copysign(e.sub(x, whole), x))
     return part, whole
@@ -221,7 +222,7 @@ def modf(x):
 
 @ufunc("ldexp")
 def ldexp(x, exponent):
-    x = cast(x, np.ldexp.resolve_dtypes((dtype_of(x), dtype_of(exponent), None))[0])
+    x, exponent = in_loop(np.ldexp, (x, exponent))
     # In three steps: 2**exponent alone may overflow where the product does not.
     bound = -3 * np.finfo(dtype_of(x)).minexp
     whole = e.minimum(e.maximum(cast(exponent, np.int64), -bound), bound)
@@ -233,7 +234,7 @@ def ldexp(x, exponent):
 
 @ufunc("frexp")
 def frexp(x):
-    x = cast(x, np.frexp.resolve_dtypes((dtype_of(x), None, None))[0])
+    (x,) = in_loop(np.frexp, (x,))
     k = e.exponent(x)
     # In two steps: 2**-k alone may be out of range.
     half = e.floor(e.mul(k, -0.5))
@@ -253,7 +254,7 @@ def radians(x):
 
 @ufunc("spacing")
 def spacing(x):
-    x = cast(x, np.spacing.resolve_dtypes((dtype_of(x), None))[0])
+    (x,) = in_loop(np.spacing, (x,))
     return e.sub(e.nextafter(x, e.copysign(cast(np.inf, dtype_of(x)), x)), x)
 
 

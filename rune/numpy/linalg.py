@@ -350,6 +350,8 @@ def cond(x, p=None):
 @function("linalg.matrix_rank")
 def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     a = asarray(A)
+    if tol is not None and rtol is not None:
+        raise ValueError("`tol` and `rtol` can't be both set.")
     if len(shape_of(a)) < 2:
         return cast(reduced("any", e.ne(a, 0)), np.int64)
     s = svdvals(stated(a, "L") if hermitian else a)

@@ -50,15 +50,28 @@ def slid(a: Any, v: Any, mode: str) -> Any:
     n, m = shape_of(a)[0], shape_of(v)[0]
     if not m or not n:
         raise ValueError("v cannot be empty" if not m else "a cannot be empty")
-    before = {"full": m - 1, "same": m // 2, "valid": 0}.get(mode)
-    if before is None:
-        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
-    after = {"full": m - 1, "same": m - 1 - m // 2, "valid": 0}[mode]
+    before, after = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[named(mode)]
     if before or after:
         a = movement.pad(a, (before,), (after,))
     size = n + before + after - m + 1
     windows = gather(a, [np.arange(size)[:, None] + np.arange(m)])
     return times(windows, v, ((1,), (0,)), ((), ()))
+
+
+MODES = ("valid", "same", "full")
+
+
+def named(mode: Any) -> str:
+    """A mode by its name; NumPy numbers them too."""
+    if isinstance(mode, (int, np.integer)) and type(mode) is not bool:
+        if mode not in range(len(MODES)):
+            raise ValueError(f"integer convolve/correlate mode must be 0, 1, or 2 (got {mode})")
+        return MODES[mode]
+    if not isinstance(mode, str):
+        raise TypeError(f"mode must be one of {MODES} (got {mode!r})")
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {MODES} (got {mode!r})")
+    return mode
 
 
 @function("polyval")

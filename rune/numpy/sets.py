@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rune.level import TracedValueError, Value
-from rune.numpy.arguments import asarray, axes_of, dtype_of, integer, promote, shape_of
+from rune.numpy.arguments import asarray, axes_of, dtype_of, integer, shape_of
 from rune.numpy.joining import concatenate
 from rune.numpy.register import function, method
 from rune.numpy.shapes import array_box
@@ -97,7 +97,11 @@ def unique_values(x):
 
 @function("isin")
 def isin(element, test_elements, assume_unique=False, invert=False, *, kind=None):
-    element, test = promote(asarray(element), flat(asarray(test_elements)))
+    element, test = asarray(element), flat(asarray(test_elements))
+    if kind not in (None, "sort", "table"):
+        raise ValueError(f"Invalid kind: {kind!r}. Please use None, 'sort' or 'table'.")
+    if kind == "table" and not {dtype_of(element).kind, dtype_of(test).kind} <= set("iub"):
+        raise ValueError("The 'table' method is only supported for boolean or integer arrays.")
     hits = e.eq(movement.reshape(element, (*shape_of(element), 1)), test)
     found = reduce("any", hits, (len(shape_of(element)),))
     return e.logical_not(found) if invert else found

@@ -68,10 +68,14 @@ def quantile_of(a: Any, q: Any, axis: Any, method: str, keepdims: Any, skip_nan:
         raise TypeError("a must be an array of real numbers")
     # An element of the array keeps its dtype; what is interpolated has the common one of array and q.
     element = method in ELEMENTS
+    if skip_nan and 0 in shape_of(asarray(a)):
+        return mean(a, axis, keepdims=keepdims)  # NumPy's answer, whatever the shape of q
     dtype = dtype_of(asarray(a)) if element else common(inexact(asarray(a)), q)
     a, shape, axes = sorted_last(a, axis)
     q = asarray(q)
     lead, n = shape_of(a)[:-1], shape_of(a)[-1]
+    if n == 0:
+        raise IndexError("quantile: index -1 is out of bounds for an axis with size 0")
     missing = e.isnan(a)
     size = e.sub(n, reduce("sum", cast(missing, np.float64), (len(lead),))) if skip_nan else float(n)
     parts = []

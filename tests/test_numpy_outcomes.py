@@ -1,0 +1,92 @@
+"""A compiled function ends as NumPy's does: in the same value, dtype and shape, or in the same kind of error."""
+
+import numpy as np
+import pytest
+
+import rune
+
+INPUTS = dict(
+    x=np.array([1.5, -0.0, np.inf, np.nan]),
+    k=np.array([3, -1, 0, 2]),
+    u=np.array([3, 1, 0, 2], np.uint64),
+    b=np.array([True, False]),
+    m=np.arange(6.0).reshape(2, 3),
+    none=np.zeros((0, 3)),
+)
+
+CASES = """
+np.ldexp(5, k)
+np.ldexp(5.0, k)
+np.ldexp(True, k)
+np.ldexp(k, 2)
+np.ldexp(2, u)
+np.ldexp(2, x)
+np.isin(x, [1.5, 2.0], kind="sort")
+np.isin(k, [3, 1], kind="table")
+np.isin(b, [True], kind="table")
+np.isin(x, [1.5], kind="table")
+np.isin(k, [3], kind="quick")
+np.isin(k, u)
+np.isin(k, [2**62, -1])
+np.convolve(m[0], m[1], 0)
+np.convolve(m[0], m[1], 1)
+np.convolve(m[0], m[1], 2)
+np.convolve(m[0], m[1], 3)
+np.convolve(m[0], m[1], None)
+np.convolve(m[0], m[1], True)
+np.convolve(m[0], m[1], "middle")
+np.correlate(m[0], m[1], np.int64(1))
+np.correlate(m[0], m[1], -1)
+np.nanpercentile(none, 50, axis=0)
+np.nanpercentile(none, [20, 50], axis=0)
+np.nanpercentile(none, 50, axis=1, keepdims=True)
+np.nanquantile(none.astype(np.int32), 0.5, method="lower")
+np.nanquantile(none.astype(np.float32), 0.5, axis=0)
+np.quantile(none, 0.5, axis=0)
+np.quantile(none, [0.2, 0.5], axis=1)
+np.percentile(none, 5)
+np.ravel_multi_index((x, x), (3, 4))
+np.ravel_multi_index((b, b), (3, 4))
+np.ravel_multi_index((u, u), (4, 5))
+np.ravel_multi_index((u, u), (3, 5))
+np.ravel_multi_index((k, k), (4, 5))
+np.ravel_multi_index((k, k), (4, 5), mode="wrap")
+np.ravel_multi_index((k, k), (2, 2), mode=("clip", "wrap"))
+np.ravel_multi_index((k, k), (4, 5), mode="cut")
+np.unravel_index(x, (2, 2))
+np.unravel_index(u, (2, 2))
+np.unravel_index(u, (3,))
+np.unravel_index(k, (2, 2))
+np.linalg.lstsq(m, m[:, 0], rcond=None)
+np.linalg.matrix_rank(m, tol=0.1, rtol=0.1)
+np.linalg.matrix_rank(m[0], tol=0.1, rtol=0.1)
+"""
+
+
+def outcome(f, args):
+    """The leaves of what f gives, or the kind of error that it raises."""
+    try:
+        out = f(*args)
+    except Exception as error:
+        return next(
+            kind for kind in (IndexError, ValueError, TypeError, ArithmeticError) if isinstance(error, kind)
+        )
+    return [np.asarray(leaf) for leaf in (out if isinstance(out, (tuple, list)) else [out])]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("case", CASES.strip().splitlines())
+def test_compiled_ends_as_numpy_does(case):
+    code = compile(case, case, "eval")
+    names = [n for n in INPUTS if n in code.co_names]
+    f = eval(f"lambda {', '.join(names)}: {case}", {"np": np})
+    args = [INPUTS[n] for n in names]
+    want, got = outcome(f, args), outcome(rune.jit(f), args)
+    if isinstance(want, type) or isinstance(got, type):
+        assert got is want
+        return
+    assert [(g.dtype, g.shape) for g in got] == [(w.dtype, w.shape) for w in want]
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, rtol=1e-13, atol=1e-13)
+        if w.dtype.kind == "f":
+            np.testing.assert_array_equal(np.signbit(g) & (g == 0), np.signbit(w) & (w == 0))
