@@ -13,7 +13,7 @@ import numpy as np
 from rune.arguments import array_leaves, callable_, finished, raws, read_only, strong, type_or_none
 from rune.constructs.cond import cond_
 from rune.level import Value, apply, staging
-from rune.primitives import indexing
+from rune.primitives.effects import check_
 from rune.primitives.map import cast
 from rune.primitives.primitive import zeros
 from rune.primitives.scalar import e
@@ -50,8 +50,21 @@ def switch(index, branches, *args):
     t = type_or_none(k)
     if t is None or t.shape or t.dtype.kind not in "iu":
         raise TypeError(f"{name}: the index must be one integer, got {describe(index) if t is None else t}")
-    within = indexing.gather(np.arange(len(branches)), [np.int64(k) if type(k) is int else cast(k, np.int64)])
-    return chosen(name, within, [(f"branches[{j}]", f) for j, f in enumerate(branches)], args)
+    return chosen(
+        name, within(name, k, len(branches)), [(f"branches[{j}]", f) for j, f in enumerate(branches)], args
+    )
+
+
+def within(name: str, k: Any, n: int) -> Any:
+    """The number of a branch, from an index that counts from either end; one that names none fails."""
+    k = np.asarray(k) if type(k) is int else k
+    wide = k if type_of(k).dtype == np.uint64 else cast(k, np.int64)
+    wraps = type_of(wide).dtype.kind == "i"
+    inside = e.logical_and(e.ge(wide, -n), e.lt(wide, n)) if wraps else e.lt(wide, n)
+    message = f"{name}: the index is out of range for {n} branches"
+    apply(check_, [inside], {"message": message, "lanes": 0, "error": IndexError})
+    k = cast(wide, np.int64)
+    return e.select(e.lt(k, 0), e.add(k, n), k) if wraps else k
 
 
 def chosen(name: str, index: Any, branches: list, args: tuple) -> Any:

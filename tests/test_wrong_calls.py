@@ -170,3 +170,30 @@ def test_hvp_names_itself():
         rune.hvp(lambda x: np.sum(x**2))(x3, np.ones(2))
     with pytest.raises(TypeError, match=r"^rune\.hvp: the objective must return a real or complex scalar"):
         rune.hvp(lambda x: x)(x3, x3)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i8", "u1", "u4", "u8"])
+@pytest.mark.parametrize("n", [2, 200])
+def test_an_index_of_no_branch_is_named_by_switch(dtype, n):
+    choose = lambda k: rune.switch(k, [lambda x, j=j: x + j for j in range(n)], 0.5)
+    dtype = np.dtype(dtype)
+    good = [0, n // 2, n - 1] + ([-1, -n] if dtype.kind == "i" else [])
+    bad = [n, np.iinfo(dtype).max] + ([-n - 1, np.iinfo(dtype).min] if dtype.kind == "i" else [])
+    fits = lambda ks: [
+        k for k in ks if np.iinfo(dtype).min <= k <= np.iinfo(dtype).max and (k not in bad or not -n <= k < n)
+    ]
+    one, many = rune.jit(choose), rune.jit(rune.vmap(choose))
+    for k in fits(good):
+        assert choose(dtype.type(k)) == one(dtype.type(k)) == 0.5 + k % n
+    for k in fits(bad):
+        for f in (choose, one):
+            with pytest.raises(
+                IndexError, match=rf"^rune\.switch: the index is out of range for {n} branches$"
+            ):
+                f(dtype.type(k))
+        with pytest.raises(IndexError, match=rf"^rune\.switch: .* for {n} branches \(in lane 1\)$"):
+            many(np.array([0, k], dtype))
+    loop = rune.jit(lambda ks: rune.scan(lambda c, k: (c + choose(k), None), 0.0, ks)[0])
+    if worst := fits(bad)[:1]:
+        with pytest.raises(IndexError, match=r"\(in step 2\)$"):
+            loop(np.array([0, 1, *worst], dtype))
