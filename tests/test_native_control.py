@@ -8,6 +8,7 @@ from test_native_forms import Builder, Failed, check, compiled, failing, random_
 
 from rune import native
 from rune.native.nest import Host
+from rune.native.unit import STATUS, STEPS
 from rune.program import Literal
 
 rng = np.random.default_rng(11)
@@ -393,7 +394,7 @@ def test_loops_inside_more_loops_than_the_status_has_room_for():
     f([np.zeros(2)])
     with pytest.raises(Failed) as caught:
         f([np.ones(2)])
-    assert caught.value.args == (0, 0, (0,) * 10)
+    assert caught.value.args == (0, 0, (0,) * (STATUS - STEPS))
 
 
 def test_a_test_that_fails():

@@ -85,7 +85,8 @@ def test_errors_come_from_the_fallback():
     def at(read, i):
         return read(0, (read.bounded(read(1, i), 5, 0),))
 
-    e = native.compile(Block([x, k], [Index((y,), (x, k), at, fails=True)], [y]), "CC")
+    error = lambda axis, value, lane, steps: IndexError(f"index {value} is out of bounds for axis {axis}")
+    e = native.compile(Block([x, k], [Index((y,), (x, k), at, error)], [y]), "CC")
     f = e.direct(lambda *a: e(list(a))[0], True)
     for _ in range(3):
         with pytest.raises(IndexError, match="index 9 is out of bounds"):

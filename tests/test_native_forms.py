@@ -36,6 +36,14 @@ def failing(site=0):
     return lambda flat, steps: Failed(site, int(flat), tuple(map(int, steps)))
 
 
+def out_of_range(shape):
+    def error(axis, value, lane, steps):
+        where = f" (in {', '.join(f'step {k}' for k in steps)})" if steps else ""
+        return IndexError(f"index {value} is out of bounds for axis {axis} with size {shape[axis]}{where}")
+
+    return error
+
+
 class Builder:
     """Writes a block: each method adds a form and gives its result."""
 
@@ -56,8 +64,8 @@ class Builder:
         dtype = dtype or next(x.type.dtype for x in xs if x.type.shape == shape)
         return self.add(Elementwise((self.var(shape, dtype),), xs, name))
 
-    def index(self, shape, at, *xs, dtype=None, fails=False):
-        return self.add(Index((self.var(shape, dtype or xs[0].type.dtype),), xs, at, fails))
+    def index(self, shape, at, *xs, dtype=None, error=None):
+        return self.add(Index((self.var(shape, dtype or xs[0].type.dtype),), xs, at, error))
 
     def reduce(self, x, axes, op="sum", dtype=None):
         shape = [n for d, n in enumerate(x.type.shape) if d not in axes]
@@ -113,7 +121,8 @@ class Builder:
         )
 
     def scatter(self, x, u, *index, op="set", fails=True):
-        return self.add(Scatter((self.var(x.type.shape, x.type.dtype),), (x, u, *index), op, fails))
+        error = out_of_range(x.type.shape) if fails else None
+        return self.add(Scatter((self.var(x.type.shape, x.type.dtype),), (x, u, *index), op, error))
 
     def gather(self, x, k, fails=True):
         size = x.type.shape[0]
@@ -122,7 +131,14 @@ class Builder:
             n = len(k.type.shape)
             return read(0, (read.bounded(read(1, i[:n]), size, 0), *i[n:]))
 
-        return self.index((*k.type.shape, *x.type.shape[1:]), at, x, k, dtype=x.type.dtype, fails=fails)
+        return self.index(
+            (*k.type.shape, *x.type.shape[1:]),
+            at,
+            x,
+            k,
+            dtype=x.type.dtype,
+            error=out_of_range(x.type.shape) if fails else None,
+        )
 
     def loop(self, step, init, rows, captures, length, reverse=False, kept=0, count=None, until=None):
         n = len(init)
@@ -179,7 +195,7 @@ class Read:
         assert all(0 <= i < n for i, n in zip(index, self.inputs[k].shape, strict=True))
         return self.inputs[k][index]
 
-    def bounded(self, value, size, axis):
+    def bounded(self, value, size, axis, lane=0):
         if not -size <= value < size:
             raise IndexError(f"index {value} is out of bounds for axis {axis} with size {size}{self.where}")
         return int(value) % size

@@ -115,7 +115,8 @@ def holds(place, effect, mode, order):
     with pytest.raises(error) as raised:
         run(xs, np.array([1.0, -1.0, 1.0, 1.0]))
     said = str(raised.value)
-    assert effect != "check" or "lane 3" in said
+    assert error is np.linalg.LinAlgError or "lane 3" in said
+    assert error is not IndexError or effect == "switch" or "for axis 0" in said
     assert place != "cond in scan" or order == "eager" or "step 1" in said
 
 

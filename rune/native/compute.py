@@ -15,12 +15,12 @@ from .source import Buffer, Computed, broadcast_index
 
 
 class Read:
-    """What an index map reads through: `read(k, index)` and `read.bounded(value, size, axis)`."""
+    """What an index map reads through: `read(k, index)` and `read.bounded(value, size, axis, lane)`."""
 
-    __slots__ = ("fails", "inputs", "unit")
+    __slots__ = ("error", "inputs", "unit")
 
-    def __init__(self, unit, inputs, fails):
-        self.unit, self.inputs, self.fails = unit, inputs, fails
+    def __init__(self, unit, inputs, error):
+        self.unit, self.inputs, self.error = unit, inputs, error
 
     def __call__(self, k, index) -> Value:
         source = self.inputs[k]
@@ -28,8 +28,8 @@ class Read:
             return math.constant(0, source.kind)
         return self.unit.element(source, tuple(index))
 
-    def bounded(self, value, size, axis):
-        return self.unit.bounded(value, size, axis, self.fails)
+    def bounded(self, value, size, axis, lane=0):
+        return self.unit.bounded(value, size, axis, self.error, lane)
 
 
 def elementwise(unit, s: Computed, index):
@@ -38,7 +38,7 @@ def elementwise(unit, s: Computed, index):
 
 
 def index_map(unit, s: Computed, index):
-    return s.form.at(Read(unit, s.inputs, s.form.fails), index)
+    return s.form.at(Read(unit, s.inputs, s.form.error), index)
 
 
 def reduced_indices(shape, axes, index):

@@ -1,7 +1,7 @@
 """A compiled program that can be called, and how it is compiled.
 
 The native function is `i32 main(args, outs, workspace, externs, status)`: tables of array objects,
-the call's own workspace, the table of externs and eight words of status.  `main` reads data
+the call's own workspace, the table of externs and the words of status (`unit`).  `main` reads data
 pointers (and strides, where the layout asks for them) out of the array objects.
 """
 
@@ -240,16 +240,16 @@ class Executable:
         return direct(self, fallback, single, numbers)
 
     def _fail(self, status) -> None:
-        code, value, size, axis = status[:4]
+        code, value, lane, site = status[:4]
         if code == HOST:
             raise self._raised.pop(threading.get_ident())
         self._raised.pop(threading.get_ident(), None)
         steps = tuple(status[STEPS : STEPS + status[STEPS - 1]])
         if code == CHECK:
-            raise self._checks[status[4]](value, steps)
-        where = f" (in {', '.join(f'step {k}' for k in steps)})" if steps else ""
+            raise self._checks[site](value, steps)
         if code == INDEX:
-            raise IndexError(f"index {value} is out of bounds for axis {axis} with size {size}{where}")
+            raise self._checks[site](value, lane, steps)
+        where = f" (in {', '.join(f'step {k}' for k in steps)})" if steps else ""
         if code == NOT_POSITIVE:
             raise np.linalg.LinAlgError(f"Matrix is not positive definite{where}")
         if code == SINGULAR:

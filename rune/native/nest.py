@@ -42,13 +42,14 @@ class Index(Form):
     """`out[i] = at(read, i)`: a movement (affine) or a gather (an index that is read).
 
     An index that is read is made safe first: `read.bounded(value, size, axis)` wraps a negative one and
-    returns a clamped `Idx`.  Where the form `fails`, one out of range is recorded in the call's status;
-    else it was found right before, and is out of range only where nothing reads the result (in a lane
-    that does not take the branch).
+    returns a clamped `Idx`.  Where the form has an `error`, one out of range fails the call with what
+    `error(axis, value, lane, steps)` makes: the lane is what `at` says of it, the steps those of the loops
+    around, outermost first.  Without, it was found right before, and is out of range only where nothing
+    reads the result (in a lane that does not take the branch).
     """
 
     at: Callable[[Any, tuple], Any]
-    fails: bool = False
+    error: Callable[[int, int, int, tuple[int, ...]], Exception] | None = None
 
 
 @dataclasses.dataclass(eq=False)
@@ -104,11 +105,13 @@ class Scatter(Form):
 
     The n index arrays share one shape K and index the target's first n axes; updates have shape
     K + target.shape[n:].  "set": where an index repeats the last in C order wins; "add": all add.
-    Indices are bounded as `Index` says.  In place where nothing reads the target later.
+    Indices are bounded as `Index` says; `lane` gives the lane at a position of K.  In place where nothing
+    reads the target later.
     """
 
     op: str
-    fails: bool
+    error: Callable[[int, int, int, tuple[int, ...]], Exception] | None = None
+    lane: Callable[[tuple], Any] = lambda k: 0
 
 
 @dataclasses.dataclass(eq=False)

@@ -186,7 +186,7 @@ class Plan:
                 indices = []
             if isinstance(f, (nest.Loop, nest.Branch)) or reads_part(f):
                 found.update(reads)
-            if isinstance(f, nest.Index) and f.fails:
+            if isinstance(f, nest.Index) and f.error:
                 indices.append(f.outs[0])
                 fragile.add(f.outs[0])
                 if not self.used(f.outs[0]):
@@ -488,7 +488,7 @@ def has_effect(f) -> bool:
         return f.name == "cholesky" or bool(f.params.get("check"))
     if isinstance(f, (nest.Loop, nest.Branch)):
         return any(has_effect(g) for block in inner_blocks(f) for g in block.forms)
-    return isinstance(f, (nest.Index, nest.Scatter)) and f.fails
+    return isinstance(f, (nest.Index, nest.Scatter)) and f.error is not None
 
 
 __all__ = ["UNROLL", "Plan", "Stage", "Test", "fused_update", "has_effect", "inner_blocks", "reading", "size"]

@@ -64,10 +64,10 @@ def scatter(e, form: nest.Scatter, stage) -> None:
     shape = form.inputs[2].type.shape if where else ()
     n = len(where)
     rest = b.shape[n:]
-    if size(shape) and (b.size or form.fails):
+    if size(shape) and (b.size or form.error):
         with e.kernel(size(shape) * max(size(rest), 1), "nest_scatter"), loop_over(unit.fn, shape) as k:
             at = tuple(
-                unit.bounded(unit.element(w, broadcast_index(w, k)), b.shape[d], d, form.fails)
+                unit.bounded(unit.element(w, broadcast_index(w, k)), b.shape[d], d, form.error, form.lane(k))
                 for d, w in enumerate(where)
             )
             if b.size:  # an empty target has no element that a clamped index names

@@ -12,15 +12,15 @@ import functools
 
 from . import jit, math
 from .function import LLVM, SIZE, Function
-from .index import Idx, Value
+from .index import Idx, Value, affine
 
-STATUS = 16  # int64 words: code, value, size, axis, site, number of loops around it, their steps
-STEPS = 6  # the first word of the steps
+STATUS = 16  # int64 words: code, value, lane, site, number of loops around it, their steps
+STEPS = 5  # the first word of the steps
 UNLIMITED = 1 << 32  # threads
 INDEX, NOT_POSITIVE, SINGULAR, HOST, CHECK = 1, 2, 3, 4, 5
 EIGENVALUES, SINGULAR_VALUES, NOT_FINITE = 6, 7, 8
 
-FAIL = """define internal i1 @fail(ptr %status, i64 %code, i64 %value, i64 %size, i64 %axis, i64 %site) cold noinline nounwind {
+FAIL = """define internal i1 @fail(ptr %status, i64 %code, i64 %value, i64 %lane, i64 %site) cold noinline nounwind {
 entry:
   %old = load i64, ptr %status
   %first = icmp eq i64 %old, 0
@@ -30,11 +30,9 @@ record:
   %p1 = getelementptr i64, ptr %status, i64 1
   store i64 %value, ptr %p1
   %p2 = getelementptr i64, ptr %status, i64 2
-  store i64 %size, ptr %p2
+  store i64 %lane, ptr %p2
   %p3 = getelementptr i64, ptr %status, i64 3
-  store i64 %axis, ptr %p3
-  %p4 = getelementptr i64, ptr %status, i64 4
-  store i64 %site, ptr %p4
+  store i64 %site, ptr %p3
   ret i1 true
 done:
   ret i1 false
@@ -341,14 +339,14 @@ class Unit:
             fn.place(0).memo[key] = v
         return v
 
-    def bounded(self, v: Value, size: int, axis: int, fails: bool) -> Idx | int:
-        """A traced index made safe; one out of range is recorded in the call's status where that `fails`."""
+    def bounded(self, v: Value, size: int, axis: int, error=None, lane: Idx | int = 0) -> Idx | int:
+        """A traced index made safe; one out of range is recorded in the call's status where that is an `error`."""
         fn = self.fn
         if v.fn is None:
             i = int(v.name)
             if -size <= i < size:
                 return i % size
-        key = ("bounded", v, size, axis, fails)
+        key = ("bounded", v, size, axis, error is None)
         for scope in reversed(fn.scopes):
             if key in scope.memo:
                 return scope.memo[key]
@@ -362,26 +360,34 @@ class Unit:
         inside = math.cmp(fn, "ult", wrapped, math.num(size, wide))
         safe = math.select(fn, inside, wrapped, math.num(0, wide))
         depth = fn.depth_of(inside)
-        if fails:
+        if error is not None:
             depth = max(depth, fn.floor)
+            site = self.site(functools.partial(error, axis))
             with fn.upto(depth):
-                self.fail(math.not_(fn, inside), INDEX, wide, size, axis)
+                self.fail(math.not_(fn, inside), INDEX, wide, lane, site)
         index = Idx(((fn.atom(safe, 0, max(size - 1, 0)), 1),), 0)
         if safe.fn is None:
             index = 0
         fn.place(depth).memo[key] = index
         return index
 
-    def fail(self, condition: Value, code: int, value: Value | None = None, size=0, axis=0) -> None:
+    def fail(self, condition: Value, code: int, value: Value | None = None, lane=0, site=0) -> None:
         """Records a failure where the condition holds."""
-        self.fn.branch(condition, lambda: self.record(code, value, size, axis), None)
+        self.fn.branch(condition, lambda: self.record(code, value, lane, site), None)
 
-    def record(self, code: int, value: Value | None = None, size=0, axis=0, site=0) -> None:
-        """Records a failure here, with the steps of the loops around; the call's first one counts."""
+    def record(self, code: int, value: Value | None = None, lane: Idx | int = 0, site=0) -> None:
+        """Records a failure here, with the steps of the loops around; the call's first one counts.
+
+        What fails before the loop over some lanes fails in all of them: the first one is named.
+        """
         fn, status = self.fn, self.status
         self.define("fail", FAIL)
         v = "0" if value is None else fn.name_of(value)
-        words = f"i64 {code}, i64 {v}, i64 {size}, i64 {axis}, i64 {site}"
+        if isinstance(lane, Idx):
+            lane = affine(
+                {a: c for a, c in lane.terms if a.fn is not fn or a.depth < len(fn.scopes)}, lane.const
+            )
+        words = f"i64 {code}, i64 {v}, i64 {fn.name_of(fn.index(lane))}, i64 {site}"
         first = fn.here(f"call i1 @fail(ptr {fn.name_of(status)}, {words})", "b1")
 
         def word(k, v) -> None:

@@ -32,7 +32,7 @@ class _Probe:
         self.reads.append((k, tuple(index)))
         return self.reads[-1]
 
-    def bounded(self, value, size, axis):
+    def bounded(self, value, size, axis, lane=0):
         raise NotAView
 
 

@@ -46,7 +46,7 @@ class Detach(Primitive):
 
 
 class Check(Primitive):
-    """inputs (ok): a boolean array whose first `lanes` axes are the lanes of maps."""
+    """inputs (ok): a boolean array whose first `lanes` axes are the lanes of maps; `error` is what it raises."""
 
     name = "Check"
     recompute = False
@@ -60,9 +60,7 @@ class Check(Primitive):
     def evaluate(self, args, params):
         ok = np.asarray(args[0])
         if not ok.all():
-            raise failure(
-                params["message"], ok.shape[: params["lanes"]], ok.size, int(np.argmin(ok.ravel())), ()
-            )
+            raise failure(params, ok.shape, ok.size, int(np.argmin(ok.ravel())), ())
         return []
 
     def jvp(self, primals, tangents, params):
@@ -72,8 +70,8 @@ class Check(Primitive):
         return bind(self, args, {**params, "lanes": params["lanes"] + 1}), []
 
     def lower(self, e):
-        t, p = e.inputs[0].type, e.params
-        error = lambda flat, steps: failure(p["message"], t.shape[: p["lanes"]], t.size, flat, steps)
+        t = e.inputs[0].type
+        error = lambda flat, steps: failure(e.params, t.shape, t.size, flat, steps)
         return [nest.Check((), e.inputs, error)]
 
     def harmless(self, args, taken):
@@ -86,13 +84,19 @@ class Check(Primitive):
 detach_, check_ = Detach(), Check()
 
 
-def failure(message: str, lanes: tuple[int, ...], size: int, flat: int, steps: tuple[int, ...]) -> ValueError:
+def failure(params: dict, shape: tuple[int, ...], size: int, flat: int, steps: tuple[int, ...]) -> Exception:
     """The error of a failed check, with the step and the lane in which it failed."""
+    lanes = shape[: params["lanes"]]
+    lane = flat // (size // int(np.prod(lanes))) if lanes else 0
+    return params.get("error", ValueError)(params["message"] + located(steps, lane, lanes))
+
+
+def located(steps: tuple[int, ...], lane: int, lanes: tuple[int, ...]) -> str:
+    """Where something failed, as in ` (in step 3, lane 1)`: the steps of the loops around, and a lane of maps."""
     where = [f"step {k}" for k in steps]
     if lanes:
-        index = np.unravel_index(flat // (size // int(np.prod(lanes))), lanes)
-        where += [f"lane {', '.join(str(int(k)) for k in index)}"]
-    return ValueError(f"{message} (in {', '.join(where)})" if where else message)
+        where += [f"lane {', '.join(str(int(k)) for k in np.unravel_index(lane, lanes))}"]
+    return f" (in {', '.join(where)})" if where else ""
 
 
 def detach(x: Any) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 from rune.level import Value, bind
 from rune.native import nest
 from rune.primitives import movement
+from rune.primitives.effects import located
 from rune.primitives.primitive import Into, Linear, Primitive, Unknown, where_taken, zeros
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
@@ -26,8 +27,12 @@ from rune.program import Type, type_of
 __all__ = ["argsort", "gather", "scatter", "take_along"]
 
 
-class Gather(Linear):
-    name = "Gather"
+class Indexed(Linear):
+    """What is read or written at index arrays.
+
+    Maps add to both: `counters` of the index arrays, the first, count lanes, and the first axes of K are
+    lanes, `lanes` of them.
+    """
 
     def effect(self, params):
         return None if params["checked"] else "fail"
@@ -37,6 +42,22 @@ class Gather(Linear):
 
     def again(self, params):
         return {**params, "checked": True}
+
+    def mapped(self, params, size, counters=0):
+        return {**params, "counters": params["counters"] + counters, "lanes": (size, *params["lanes"])}
+
+    def fails(self, e):
+        """How a form says that it fails: the error of an index out of range, and the lane at a position of K."""
+        shape, lanes = e.inputs[0].type.shape, e.params["lanes"]
+
+        def error(axis, value, lane, steps):
+            return out_of_range(value, axis - e.params["counters"], shape[axis], lane, lanes, steps)
+
+        return {"error": error if e.effect else None}, lambda k: flat(k[: len(lanes)], lanes)
+
+
+class Gather(Indexed):
+    name = "Gather"
 
     def harmless(self, args, taken):
         return [args[0], *(where_taken(taken, i, np.int64(0)) for i in args[1:])]
@@ -66,7 +87,7 @@ class Gather(Linear):
         if not mapped[0]:
             # The lanes of the indices are axes of K; unmapped indices broadcast to them.
             indices = align(indices, mapped[1:], size)
-            return bind(self, [x, *indices], params), [True]
+            return bind(self, [x, *indices], self.mapped(params, size)), [True]
         if not any(mapped[1:]):
             t = type_of(indices[0])
             moved = movement.permute(x, lanes_behind(type_of(x).ndim, len(indices)))
@@ -74,19 +95,21 @@ class Gather(Linear):
             order = (t.ndim, *(k for k in range(type_of(out).ndim) if k != t.ndim))
             return [movement.permute(out, order)], [True]
         indices = align(indices, mapped[1:], size)
-        return bind(self, [x, lane_counter(size, type_of(indices[0]).shape), *indices], params), [True]
+        lanes = lane_counter(size, type_of(indices[0]).shape)
+        return bind(self, [x, lanes, *indices], self.mapped(params, size, 1)), [True]
 
     def lower(self, e):
         shape = e.inputs[0].type.shape
         n = len(e.inputs) - 1
         rank = e.inputs[1].type.ndim
+        error, lane = self.fails(e)
 
         def at(read, i):
             k = i[:rank]
-            index = tuple(read.bounded(read(1 + a, k), shape[a], a) for a in range(n))
+            index = tuple(read.bounded(read(1 + a, k), shape[a], a, lane(k)) for a in range(n))
             return read(0, (*index, *i[rank:]))
 
-        return [nest.Index(e.outputs, e.inputs, at, fails=e.effect is not None)]
+        return [nest.Index(e.outputs, e.inputs, at, **error)]
 
 
 def lanes_behind(ndim: int, n: int) -> tuple[int, ...]:
@@ -105,20 +128,11 @@ def lane_counter(size: int, shape: tuple[int, ...]) -> Any:
     return np.broadcast_to(np.arange(size).reshape((size,) + (1,) * (len(shape) - 1)), shape)
 
 
-class Scatter(Linear):
+class Scatter(Indexed):
     """inputs: target, updates, index arrays."""
 
     name = "Scatter"
     linear = (0, 1)
-
-    def effect(self, params):
-        return None if params["checked"] else "fail"
-
-    def recomputable(self, e):
-        return True
-
-    def again(self, params):
-        return {**params, "checked": True}
 
     def harmless(self, args, taken):
         return [*args[:2], *(where_taken(taken, i, np.int64(0)) for i in args[2:])]
@@ -173,10 +187,11 @@ class Scatter(Linear):
     def batch(self, size, args, mapped, params):
         target, updates, *indices = align(args, mapped, size)
         lanes = lane_counter(size, type_of(indices[0]).shape)
-        return bind(self, [target, updates, lanes, *indices], params), [True]
+        return bind(self, [target, updates, lanes, *indices], self.mapped(params, size, 1)), [True]
 
     def lower(self, e):
-        return [nest.Scatter(e.outputs, e.inputs, e.params["op"], fails=e.effect is not None)]
+        error, lane = self.fails(e)
+        return [nest.Scatter(e.outputs, e.inputs, e.params["op"], **error, lane=lane)]
 
     def details(self, params):
         return params["op"]
@@ -210,12 +225,18 @@ def at_indices(f: Any, shape: tuple[int, ...], indices: list, params: dict) -> A
     try:
         return f(tuple(indices))
     except IndexError:
-        if not params["checked"]:
-            raise
-        return f(tuple(np.clip(i, -n, n - 1) for i, n in zip(indices, shape, strict=False)))
+        if params["checked"]:
+            return f(tuple(np.clip(i, -n, n - 1) for i, n in zip(indices, shape, strict=False)))
+    outside = np.stack([(i < -n) | (i >= n) for i, n in zip(indices, shape, strict=False)], -1)
+    *at, axis = np.unravel_index(int(np.argmax(outside)), outside.shape)
+    lanes = params["lanes"]
+    lane = flat([int(k) for k in at[: len(lanes)]], lanes)
+    value = int(np.asarray(indices[axis])[tuple(at)])
+    raise out_of_range(value, int(axis) - params["counters"], shape[axis], lane, lanes, ())
 
 
 gather_, scatter_, argsort_ = Gather(), Scatter(), Argsort()
+UNMAPPED: dict = {"counters": 0, "lanes": ()}
 
 
 def in_range(indices: list, shape: tuple[int, ...]) -> bool:
@@ -226,22 +247,39 @@ def in_range(indices: list, shape: tuple[int, ...]) -> bool:
         bad = (i < -n) | (i >= n)
         if np.any(bad):
             worst = int(np.asarray(i)[bad].flat[0]) if np.ndim(i) else int(i)
-            raise IndexError(f"index {worst} is out of bounds for axis {axis} with size {n}")
+            raise out_of_range(worst, axis, n)
     return True
+
+
+def out_of_range(
+    value: int, axis: int, size: int, lane: int = 0, lanes: tuple = (), steps: tuple = ()
+) -> IndexError:
+    """The error of an index out of range, with NumPy's words, the step and the lane in which it was read."""
+    return IndexError(
+        f"index {value} is out of bounds for axis {axis} with size {size}{located(steps, lane, lanes)}"
+    )
+
+
+def flat(at: Any, shape: tuple[int, ...]) -> Any:
+    """The position in C order of an index, by arithmetic that works on ints and symbolic indices."""
+    position = 0
+    for i, n in zip(at, shape, strict=True):
+        position = position * n + i
+    return position
 
 
 def gather(x: Any, indices: list, checked: bool | None = None) -> Any:
     """x[i0, i1, ...] for integer arrays of one shape, plain ones or values."""
     if checked is None:
         checked = in_range(indices, type_of(x).shape)
-    return bind(gather_, [x, *indices], {"checked": checked})[0]
+    return bind(gather_, [x, *indices], {"checked": checked, **UNMAPPED})[0]
 
 
 def scatter(op: str, target: Any, indices: list, updates: Any, checked: bool | None = None) -> Any:
     """`target` with `target[indices] op= updates`; dtypes agree, updates have their full shape."""
     if checked is None:
         checked = in_range(indices, type_of(target).shape)
-    return bind(scatter_, [target, updates, *indices], {"op": op, "checked": checked})[0]
+    return bind(scatter_, [target, updates, *indices], {"op": op, "checked": checked, **UNMAPPED})[0]
 
 
 def argsort(x: Any) -> Any:
