@@ -18,7 +18,7 @@ from rune.primitives.map import cast
 from rune.primitives.primitive import zeros
 from rune.primitives.scalar import e
 from rune.program import Program, Type, Var, type_of
-from rune.structure import Tree, describe
+from rune.structure import Star, Tree, apart, describe
 from rune.totals import Total, arrive
 from rune.trace import record, run
 from rune.value import box
@@ -119,9 +119,10 @@ def agreed(
     """
     labels = [label for label, _, _ in traces]
     captures = list({id(x): x for _, _, found in traces for x in found}.values())
-    for label, tree in zip(labels, trees, strict=True):
+    whole = [tree.build([Star("an array or number")] * tree.size) for tree in trees]
+    for label, tree, shown in zip(labels, trees, whole, strict=True):
         if tree != trees[0]:
-            raise ValueError(f"{name}: the results of {label} and {labels[0]} have different structures")
+            raise ValueError(f"{name}: {apart(shown, whole[0], f'from {label}', f'from {labels[0]}')}")
     common = []
     for k, (path, column) in enumerate(zip(trees[0].paths(), zip(*types, strict=True), strict=True)):
         where = f"{name}: {path}: " if path else f"{name}: "

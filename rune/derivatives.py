@@ -24,7 +24,7 @@ from rune.primitives import movement
 from rune.primitives.primitive import zeros
 from rune.program import Type, type_of
 from rune.snapshot import Snapshots
-from rune.structure import Tree, describe, flatten
+from rune.structure import Star, Tree, apart, describe, flatten
 from rune.totals import arrive
 from rune.value import Traced, box, raw
 
@@ -44,7 +44,8 @@ class Parameters:
         for k in positions:
             if not -len(args) <= k < len(args):
                 raise ValueError(
-                    f"{name}: argnums names argument {k}, and the function was called with {len(args)} by position"
+                    f"{name}: argnums names argument {k}, and the function was called with {len(args)} by position: "
+                    "keyword arguments are not differentiated"
                 )
             if sum(k % len(args) == other % len(args) for other in positions) > 1:
                 raise ValueError(f"{name}: argnums names argument {k % len(args)} more than once")
@@ -110,15 +111,8 @@ def matching(name: str, x: Any, tree: Tree, root: str, given: str, expected: str
     """The leaves of `x`, which must have the structure `tree`."""
     found, own = flatten(x)
     if own != tree:
-        one, other = own.paths(root), tree.paths(root)
-        only = [p for p in one if p not in other] or [p for p in other if p not in one]
-        where = only[0] if only else root
-        sides = (
-            f"in the {given}, not in the {expected}"
-            if only and where in one
-            else f"in the {expected}, not in the {given}"
-        )
-        raise ValueError(f"{name}: {where}: the structures differ: {where or 'the leaf'} is {sides}")
+        whole = tree.build([Star("an array or number")] * tree.size)
+        raise ValueError(f"{name}: {apart(x, whole, f'in the {given}', f'in the {expected}', root)}")
     return found
 
 
@@ -200,14 +194,15 @@ class Reverse:
         single = len(self.primals) == 1
         t = type_or_none(self.primals[0]) if single else None
         if t is None or t.shape or not t.inexact:
-            got = (
-                f"a structure of {len(self.primals)} leaves"
-                if not single
-                else str(t)
-                if t
-                else describe(self.primals[0])
+            got, advice = f"a structure of {len(self.primals)} leaves", ""
+            if single:
+                got = str(t) if t else describe(self.primals[0])
+                advice = ": sum it, or take rune.jacrev" if t and t.inexact else ""
+            elif self.primals:
+                advice = ": rune.grad(f, has_aux=True) takes (objective, aux)"
+            raise TypeError(
+                f"{self.name}: the objective must return a real or complex scalar, got {got}{advice}"
             )
-            raise TypeError(f"{self.name}: the objective must return a real or complex scalar, got {got}")
         return t
 
 

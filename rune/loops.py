@@ -27,7 +27,7 @@ from rune.primitives.effects import check_
 from rune.primitives.map import cast
 from rune.primitives.primitive import zeros
 from rune.program import Type, Var, type_of
-from rune.structure import Tree, describe, flatten
+from rune.structure import Star, Tree, apart, describe, flatten
 from rune.totals import arrive, summed
 from rune.trace import record, run
 from rune.value import box, tables
@@ -151,6 +151,12 @@ def rows_in(name: str, rows: list, tree: Tree, length: Any) -> int:
     found = None if length is None else size(length)
     if not rows and found is None:
         raise ValueError(f"{name}: give {'xs or length' if name == NAME else 'xs with rows'}")
+        if tree.fixed:
+            place, leaf = tree.fixed[0]
+            path = Tree(tree.spec).paths("xs")[place]
+            raise ValueError(
+                f"{name}: {path}: {describe(leaf)} has no rows: give an array, as np.arange(n) for range(n)"
+            )
     first = "length"
     for x, path in zip(rows, tree.paths("xs"), strict=True):
         t = type_of(x)
@@ -196,27 +202,14 @@ class Step:
 
     def changed(self, found: list, tree: Tree) -> ValueError:
         """The error of a carry whose structure, or a static leaf in it, is not that of the carry received."""
-        types = [type_of(x) for x in found]
-        returned, received = shown(tree, types), shown(self.carry, self.types)
-        for path in {**returned, **received}:
-            here, there = returned.get(path), received.get(path)
-            if path and there is None:
-                return ValueError(
-                    f"{self.name}: {path}: in the carry the step returned, not in the carry it received"
-                )
-            if path and here is None:
-                return ValueError(
-                    f"{self.name}: {path}: in the carry the step received, not in the carry it returned"
-                )
-            if here and there and here != there and not (type(here) is type(there) is Type):
-                where = f"{path}: " if path else ""
-                return ValueError(
-                    f"{self.name}: {where}{here} in the carry the step returned, {there} in the carry it received"
-                )
-        return ValueError(
-            f"{self.name}: {as_whole(tree, types)} is the carry the step returned, "
-            f"{as_whole(self.carry, self.types)} the carry it received"
-        )
+        here, there = "in the carry the step returned", "in the carry it received"
+        one, other = shown(tree, [type_of(x) for x in found]), shown(self.carry, self.types)
+        if tree.spec == self.carry.spec:
+            static = {place for place, _ in (*tree.fixed, *self.carry.fixed)}
+            pairs = enumerate(zip(Tree(tree.spec).paths(), flatten(one)[0], flatten(other)[0], strict=True))
+            path, one, other = next(pair for place, pair in pairs if place in static and pair[1] != pair[2])
+            return ValueError(f"{self.name}: {apart(one, other, here, there, path)}")
+        return ValueError(f"{self.name}: {apart(one, other, here, there)}")
 
     def checked(self, x: Any, t: Type, path: str) -> Any:
         own = type_of(x)
@@ -232,17 +225,9 @@ class Step:
         return cast(x, t.dtype)
 
 
-def shown(tree: Tree, types: list[Type]) -> dict[str, Any]:
-    """Every leaf of a tree by its path: the type of one that holds numbers, the text of a static one."""
-    leaves = list(types)
-    for place, leaf in tree.fixed:
-        leaves.insert(place, describe(leaf))
-    return dict(zip(Tree(tree.spec).paths(), leaves, strict=True))
-
-
-def as_whole(tree: Tree, types: list[Type]) -> Any:
-    """What an error calls a tree as a whole."""
-    return types[0] if tree.spec is None and types else describe(tree.build([None] * tree.size))
+def shown(tree: Tree, types: list[Type]) -> Any:
+    """A tree whose leaves show what they are: the types of those that hold numbers, the static ones themselves."""
+    return tree.build([Star(str(t)) for t in types])
 
 
 def stepped(loop: Step, carry: list, rows: list, n: int, reverse: bool) -> Any:

@@ -17,7 +17,18 @@ import optree
 NAMESPACE = "rune"
 _registered: set[type] = set()
 
-__all__ = ["Tree", "children", "describe", "flatten", "is_number", "join", "leaves", "static_key"]
+__all__ = [
+    "Star",
+    "Tree",
+    "apart",
+    "children",
+    "describe",
+    "flatten",
+    "is_number",
+    "join",
+    "leaves",
+    "static_key",
+]
 
 
 def _register(cls: type) -> None:
@@ -75,8 +86,13 @@ class Tree:
 
 
 class Star:
+    """Stands for a leaf where a structure is shown."""
+
+    def __init__(self, text: str = "*"):
+        self.text = text
+
     def __repr__(self) -> str:
-        return "*"
+        return self.text
 
 
 LEAF, STAR = Tree(None), Star()
@@ -110,6 +126,27 @@ def children(x: Any) -> dict | None:
     return dict(zip(entries, found, strict=True))
 
 
+def apart(one: Any, other: Any, here: str, there: str, path: str = "") -> str:
+    """What an error says of two trees whose structures differ: the first place, and what each has there.
+
+    `here` and `there` say where each tree is: "in the tangent".
+    """
+    ours, theirs = children(one), children(other)
+    where = f"{path}: " if path else ""
+    if ours is None or theirs is None or type(one) is not type(other):
+        return f"{where}{describe(one)} {here}, {describe(other)} {there}"
+    for name in {**ours, **theirs}:
+        inside = join(path, name)
+        if name not in theirs:
+            return f"{inside}: {here}, not {there}"
+        if name not in ours:
+            return f"{inside}: {there}, not {here}"
+        if flatten(ours[name])[1] != flatten(theirs[name])[1]:
+            return apart(ours[name], theirs[name], here, there, inside)
+    one, other = flatten(one)[1], flatten(other)[1]  # of one class, and differing in what is no child
+    return f"{where}{one} {here}, {other} {there}"
+
+
 def leaves(x: Any) -> list:
     return flatten(x)[0]
 
@@ -129,8 +166,8 @@ def static_key(x: Any) -> tuple:
 
 def describe(x: Any) -> str:
     """How an error names a leaf: dtype and shape, or the type."""
-    if x is None:
-        return "None"
+    if x is None or isinstance(x, Star):
+        return str(x)
     if isinstance(x, type):  # NumPy's have descriptors for a dtype and a shape
         return f"type {x.__name__}"
     dtype, shape = getattr(x, "dtype", None), getattr(x, "shape", None)

@@ -1,9 +1,13 @@
 """What someone who knows NumPy writes first, and what the messages tell them to write instead."""
 
+import collections
+import re
+
 import numpy as np
 import pytest
 
 import rune
+from rune.structure import STAR, apart
 
 x3 = np.array([0.5, -1.5, 2.0])
 
@@ -68,7 +72,9 @@ def test_grad_called_at_once_says_how_it_is_called():
 
 
 def test_parameters_by_keyword_are_missed_by_position():
-    with pytest.raises(ValueError, match=r"the function was called with 0 by position$"):
+    with pytest.raises(
+        ValueError, match=r"the function was called with 0 by position: keyword arguments are not"
+    ):
         rune.grad(lambda x: np.sum(x))(x=x3)
 
 
@@ -125,3 +131,74 @@ def test_a_string_passes_through_the_branches_of_a_compiled_function():
             ValueError, match=r"^rune\.cond: act: .* from on_(true|false), .* the same from every branch$"
         ):
             rune.jit(lambda p, other=other: rune.cond(p > 0, other, lambda c: c, layer))(1.0)
+
+
+Point = collections.namedtuple("Point", "x y")
+APART = {  # trees whose structures differ, and what is said of the first place
+    "a leaf and a list": (1.0, [1.0, 2.0], "float 1.0 here, list there"),
+    "a list and a tuple": ([1.0], (1.0,), "list here, tuple there"),
+    "a named tuple": (Point(1.0, 2.0), (1.0, 2.0), "Point here, tuple there"),
+    "nothing": (None, x3, "None here, float64 [3] there"),
+    "an entry more": ({"a": 1.0, "b": 2.0}, {"a": 1.0}, "b: here, not there"),
+    "an entry less": ([1.0], [1.0, 2.0], "1: there, not here"),
+    "inside": ({"a": [1.0, (2.0,)]}, {"a": [1.0, [2.0]]}, "a.1: tuple here, list there"),
+    "an order": (
+        collections.OrderedDict(a=1.0, b=2.0),
+        collections.OrderedDict(b=1.0, a=2.0),
+        f"{collections.OrderedDict(a=STAR, b=STAR)} here, {collections.OrderedDict(b=STAR, a=STAR)} there",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_structures_that_differ_are_told_apart_at_the_first_place(name):
+    one, other, said = APART[name]
+    assert apart(one, other, "here", "there") == said
+    within = f"p.{said}" if re.match(r"[\w.]+: ", said) else f"p: {said}"
+    assert apart({"p": one}, {"p": other}, "here", "there") == within
+
+
+ONE, OTHER = {"a": [1.0, (2.0,)]}, {"a": [1.0, [2.0]]}
+
+
+@pytest.mark.parametrize("call, said", [
+    (lambda: rune.scan(lambda c, r: (ONE, r), OTHER, x3), "rune.scan: a.1: tuple in the carry the step returned, list in the carry it received"),
+    (lambda: rune.iterate(lambda c: ONE, OTHER, until=lambda c: False, max_steps=1), "rune.iterate: a.1: tuple in the carry the step returned, list in the carry it received"),
+    (lambda: rune.jvp(lambda p: p["a"][0], (OTHER,), (ONE,)), "rune.jvp: 0.a.1: tuple in the tangent, list in the primal"),
+    (lambda: rune.linearize(lambda p: p["a"][0], OTHER)[1](ONE), "rune.linearize: 0.a.1: tuple in the tangent, list in the primal"),
+    (lambda: rune.hvp(lambda p: p["a"][0] ** 2)(OTHER, ONE), "rune.hvp: 0.a.1: tuple in the tangent, list in the primal"),
+    (lambda: rune.vjp(lambda x: OTHER, x3)[1](ONE), "rune.vjp: a.1: tuple in the cotangent, list in the result"),
+    (lambda: rune.jit(lambda p: rune.cond(p, lambda: OTHER, lambda: ONE))(np.bool_(True)), "rune.cond: a.1: list from on_true, tuple from on_false"),
+    (lambda: rune.vmap(lambda k: rune.switch(k, [lambda: OTHER, lambda: ONE]))(np.arange(2)), "rune.switch: a.1: tuple from branches[1], list from branches[0]"),
+])  # fmt: skip
+def test_every_entry_point_tells_structures_apart(call, said):
+    with pytest.raises(ValueError) as raised:
+        call()
+    assert str(raised.value) == said
+
+
+@pytest.mark.parametrize("xs, path", [
+    (range(3), "xs: range"), (zip([1.0], [2.0]), "xs: zip"), (("a", range(3)), "xs.0: str 'a'"),
+])  # fmt: skip
+def test_rows_that_are_no_array_are_named(xs, path):
+    for name, call in (
+        ("scan", lambda: rune.scan(lambda c, x: (c, x), 0.0, xs)),
+        ("map", lambda: rune.map(lambda x: x, xs)),
+    ):
+        with pytest.raises(ValueError) as raised:
+            call()
+        assert str(raised.value).startswith(f"rune.{name}: {path}")
+        assert "np.arange(n) for range(n)" in str(raised.value)
+
+
+@pytest.mark.parametrize("f, said", [
+    (lambda x: x, "got float64 [3]: sum it, or take rune.jacrev"),
+    (lambda x: (np.sum(x), x), "got a structure of 2 leaves: rune.grad(f, has_aux=True) takes (objective, aux)"),
+])  # fmt: skip
+def test_an_objective_of_several_numbers_is_told_what_else_there_is(f, said):
+    for entry in ("grad", "value_and_grad", "hessian"):
+        with pytest.raises(TypeError) as raised:
+            getattr(rune, entry)(f)(x3)
+        assert (
+            str(raised.value) == f"rune.{entry}: the objective must return a real or complex scalar, {said}"
+        )

@@ -78,7 +78,7 @@ def test_a_carry_that_changes_is_refused(wrap):
     ):
         run(lambda c, x: ({**c, "b": x}, None), {"a": 0.0, "b": "s"})
     with pytest.raises(
-        ValueError, match=r"^rune\.scan: None is the carry the step returned, float64 \[\] the carry"
+        ValueError, match=r"^rune\.scan: None in the carry the step returned, float64 \[\] in the carry"
     ):
         run(lambda c, x: (None, None), 0.0)
     with pytest.raises(TypeError, match=r"^rune\.scan: output\.0: set is neither array, number nor hashable"):
