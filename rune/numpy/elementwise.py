@@ -35,7 +35,7 @@ from rune.primitives.scalar import TABLE, e
 from rune.program import Type, type_of
 from rune.value import Traced, box, tables, unbox
 
-__all__ = ["call_ufunc", "choose_between"]
+__all__ = ["call_ufunc", "choose_between", "loop_operands"]
 
 COMPARISONS = {"lt": "lt", "le": "le", "eq": "eq", "ne": "ne", "gt": "gt", "ge": "ge"}
 NAMED = {2: "square", 0.5: "sqrt", -1: "reciprocal"}  # exponents that NumPy computes without `pow`
@@ -64,12 +64,24 @@ def harmless(t: Type, spare: float) -> Any:
 
 
 def loop_operands(ufunc: np.ufunc, args: tuple, dtype: Any, casting: str, signature: Any) -> tuple:
-    """The operands cast for the loop that `dtype` or `signature` asks for."""
+    """The operands cast for the loop that `dtype` or `signature` asks for.
+
+    The ufunc itself judges the casts, on nothing: `resolve_dtypes` ends the process where it refuses that of
+    a Python number (numpy#32496).
+    """
     if signature is None:
         signature = (*(None,) * ufunc.nin, *(None if dtype is None else np.dtype(dtype),) * ufunc.nout)
     elif isinstance(signature, str):
         signature = tuple(np.dtype(c) for c in signature.replace("->", ""))
-    return in_loop(ufunc, args, signature=signature, casting=casting)
+    with np.errstate(all="ignore"):
+        ufunc(*map(sample, args), signature=signature, casting=casting)
+    return in_loop(ufunc, args, signature=signature, casting="unsafe")
+
+
+def sample(x: Any) -> Any:
+    """What NumPy types as it types `x`: a Python number, or a matrix without elements."""
+    t = type_of(x)
+    return (t.dtype.type(1).item() if isinstance(x, Value) else x) if t.weak else np.empty((0, 0), t.dtype)
 
 
 def in_loop(ufunc: np.ufunc, args: tuple, **how: Any) -> tuple:

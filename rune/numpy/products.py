@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from typing import Any
 
 import numpy as np
 
 from rune.numpy.arguments import asarray, axes_of, dtype_of, integer, promote, shape_of
-from rune.numpy.elementwise import conjugate
+from rune.numpy.elementwise import conjugate, loop_operands
 from rune.numpy.register import function
 from rune.numpy.shapes import moveaxis
 from rune.primitives import movement
@@ -142,8 +143,8 @@ def gufunc(ufunc: np.ufunc):
             subok=True,
         ):
             args = list(map(asarray, args))
-            if dtype is not None:
-                args = [cast(a, dtype) for a in args]
+            if dtype is not None or casting != "same_kind":
+                args = loop_operands(ufunc, args, dtype, casting, None)
             if axis is not None:
                 args = [moveaxis(a, axis, -1) for a in args]
             if axes is not None:
@@ -165,8 +166,28 @@ def gufunc(ufunc: np.ufunc):
 gufunc(np.matmul)(matmul)
 
 
+def cores(ufunc: np.ufunc, *args: Any) -> None:
+    """NumPy's check of the dimensions that the ufunc's signature names, as in `(n),(n,m)->(m)`."""
+    sizes: dict[str, int] = {}
+    for k, core in enumerate(re.findall(r"\((.*?)\)", ufunc.signature)[: len(args)]):
+        names, shape = core.split(","), shape_of(args[k])
+        where = f"{ufunc.__name__}: Input operand {k}"
+        if len(shape) < len(names):
+            raise ValueError(
+                f"{where} does not have enough dimensions (has {len(shape)}, gufunc core with signature "
+                f"{ufunc.signature} requires {len(names)})"
+            )
+        for j, (name, n) in enumerate(zip(names, shape[len(shape) - len(names) :], strict=True)):
+            if sizes.setdefault(name, n) != n:
+                raise ValueError(
+                    f"{where} has a mismatch in its core dimension {j}, with gufunc signature {ufunc.signature} "
+                    f"(size {n} is different from {sizes[name]})"
+                )
+
+
 def vecdot(x1: Any, x2: Any) -> Any:
     a, b = promote(asarray(x1), asarray(x2))
+    cores(np.vecdot, a, b)
     n = max(len(shape_of(a)), len(shape_of(b)))
     lead = lambda x: tuple(range(-len(shape_of(x)), -1))
     return pair(conjugate(a), (*lead(a), "k"), b, (*lead(b), "k"), tuple(range(-n, -1)))
@@ -178,11 +199,13 @@ if hasattr(np, "matvec"):
 
     @gufunc(np.matvec)
     def matvec(x1, x2):
+        cores(np.matvec, x1, x2)
         out = matmul(x1, movement.reshape(x2, (*shape_of(x2), 1)))
         return movement.reshape(out, shape_of(out)[:-1])
 
     @gufunc(np.vecmat)
     def vecmat(x1, x2):
+        cores(np.vecmat, x1, x2)
         out = matmul(conjugate(movement.reshape(x1, (*shape_of(x1)[:-1], 1, shape_of(x1)[-1]))), x2)
         return movement.reshape(out, (*shape_of(out)[:-2], shape_of(out)[-1]))
 
