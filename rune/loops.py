@@ -26,6 +26,7 @@ from rune.primitives import movement
 from rune.primitives.effects import check_
 from rune.primitives.map import cast
 from rune.primitives.primitive import zeros
+from rune.primitives.scalar import e
 from rune.program import Type, Var, type_of
 from rune.structure import Star, Tree, apart, describe, flatten
 from rune.totals import arrive, summed
@@ -344,10 +345,11 @@ def iterated(loop: Step, carry: list, stops: Any, max_steps: int) -> Any:
         return program.rearranged(inputs, program.outputs)
 
     body, test = over_all(body, of_body), over_all(test, of_test)
-    params = {"step": body, "until": test, "max_steps": max_steps, "carries": c, "kept": 0}
-    outs = apply(while_, [*carry, *captures], params)
+    whole, tested, sums = summing(body, test, c)
+    params = {"step": whole, "until": tested, "max_steps": max_steps, "carries": c + len(sums), "kept": 0}
+    outs = apply(while_, [*carry, *sums, *captures], params)
     after = outs[:c]
-    arrive([(total, summed(x)) for total, x in zip(totals, outs[c:-1], strict=True)])
+    arrive(list(zip(totals, outs[c:-1], strict=True)))
     stopped = (run(test, [*after, *captures]))[0]
     apply(check_, [stopped], {"message": UNFINISHED.format(max_steps), "lanes": 0})
     return (
@@ -355,3 +357,23 @@ def iterated(loop: Step, carry: list, stops: Any, max_steps: int) -> Any:
         if any(isinstance(x, Value) for x in after)
         else finished(after, loop.carry)
     )
+
+
+def summing(body: Any, test: Any, c: int) -> tuple[Any, Any, list]:
+    """A loop's programs with sums in the carry of what its body gives behind it, and what those start from.
+
+    Rows of additions would need room for `max_steps` of them.
+    """
+    sums = [summed(zeros(Type(t.dtype, (1, *t.shape)))) for t in body.output_types[c:]]
+    if not sums:
+        return body, test, sums
+    types, n = [type_of(x).strong() for x in sums], c + len(sums)
+
+    def f(inputs):
+        outs = run(body, [*inputs[:c], *inputs[n:]])
+        added = zip(inputs[c:n], outs[c:], types, strict=True)
+        return [*outs[:c], *(e.add(total, cast(x, t.dtype)) for total, x, t in added)]
+
+    whole, _ = record(body.name, [*body.input_types[:c], *types, *body.input_types[c:]], f)
+    inputs = [*test.inputs[:c], *(Var(t) for t in types), *test.inputs[c:]]
+    return whole, test.rearranged(inputs, test.outputs), sums

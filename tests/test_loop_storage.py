@@ -138,6 +138,8 @@ def test_python_is_called_once_in_each_step(monkeypatch):
         "rune.jit(rune.hessian(f))",
         "rune.jit(rune.vmap(rune.grad(f)))",
         "rune.grad(lambda x: np.sum(rune.vmap(f)(x)))",
+        "rune.jit(lambda x: total.collect(0.0, lambda: f(x))[1])",
+        "rune.jit(rune.grad(lambda x: total.collect(0.0, lambda: f(x))[1]))",
     ],
 )
 def test_storage_grows_with_the_steps_taken(gradient):
@@ -147,8 +149,13 @@ def test_storage_grows_with_the_steps_taken(gradient):
         import numpy as np
         import rune
 
+        total = rune.Total("total")
+
         def f(x):
-            step = lambda c: c * 0.5 + np.sin(c) * 0.1 * c
+            def step(c):
+                total.add(np.sum(c))
+                return c * 0.5 + np.sin(c) * 0.1 * c
+
             return np.sum(rune.iterate(step, x, until=lambda c: np.max(np.abs(c)) < 1e-3, max_steps=MOST))
 
         x = np.linspace(0.1, 1.0, 4)
