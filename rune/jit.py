@@ -15,6 +15,7 @@ import inspect
 import sys
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -261,10 +262,7 @@ class Compiled:
         bound = self._signature.bind(*args, **keywords)
         bound.apply_defaults()
         fixed = {n: bound.arguments[n] for n in self._static}
-        try:
-            key = tuple((n, static_key(x)) for n, x in fixed.items())
-        except TypeError as error:
-            raise TypeError(f"{NAME}: a static argument must be hashable: {error}") from None
+        key = tuple((n, key_of_static(n, x)) for n, x in fixed.items())
         names = [n for n in bound.arguments if n not in fixed]
         signature, f = self._signature, self._f
 
@@ -278,6 +276,17 @@ class Compiled:
             return f(*call_with.args, **call_with.kwargs)
 
         return rest, ({n: bound.arguments[n] for n in names},), {}, key
+
+
+def key_of_static(name: str, x: Any) -> tuple:
+    """The part of a key that the static argument of that name is."""
+    try:
+        return static_key(x)
+    except TypeError:
+        instead = "leave it out of static_argnames" if is_dynamic(x) else "pass a tuple or a frozenset"
+        raise TypeError(
+            f"{NAME}: {name}: a static argument must be hashable, got {describe(x)}: {instead}"
+        ) from None
 
 
 def found_by_name(module: str, name: str) -> Any:
@@ -300,6 +309,8 @@ def parameter(signature: inspect.Signature, root: str) -> str:
 
 def argument_names(option: str, f: Any, names: Any) -> tuple[str, ...]:
     """The names that an option of `jit` gives of arguments of `f`."""
+    if not isinstance(names, (str, Iterable)):
+        raise TypeError(f"{NAME}: {option} takes names of arguments, not {describe(names)}")
     names = (names,) if isinstance(names, str) else tuple(names)
     if not names:
         return ()

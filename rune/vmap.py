@@ -78,15 +78,22 @@ def axes_of(what: str, axes: Any, tree: Any) -> list:
     there = children(tree)
     if there is None or here.keys() != there.keys():
         asked = f"axes for {listed(here)}"
-        found = describe(tree) if there is None else listed(there)
+        found = (
+            f"is {describe(tree)}"
+            if there is None
+            else f"{'are' if len(there) > 1 else 'is'} {listed(there)}"
+        )
         raise ValueError(
-            f"{NAME}: {what}: {asked}, where there is {found}: give an int, None, or the same structure"
+            f"{NAME}: {what}: {asked}, where there {found}: give an int, None, or the same structure"
         )
     return [axis for name, x in there.items() for axis in axes_of(f"{what}.{name}", here[name], x)]
 
 
 def listed(names: dict) -> str:
-    return ", ".join(map(str, names)) or "nothing"
+    """What a tree holds one level down: names, or the number of entries that have none."""
+    if not names or any(type(n) is not int for n in names):
+        return ", ".join(map(str, names)) or "nothing"
+    return f"{len(names)} {'entries' if len(names) > 1 else 'entry'}"
 
 
 def fronted(leaves: list, paths: list[str], axes: list, size: int | None) -> tuple[list, int]:

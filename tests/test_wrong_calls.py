@@ -197,3 +197,23 @@ def test_an_index_of_no_branch_is_named_by_switch(dtype, n):
     if worst := fits(bad)[:1]:
         with pytest.raises(IndexError, match=r"\(in step 2\)$"):
             loop(np.array([0, 1, *worst], dtype))
+
+
+@pytest.mark.parametrize("option", ["static_argnames", "consumes"])
+def test_an_option_that_holds_no_names_is_refused(option):
+    for names, said in ((0, "int 0"), ([0], "int 0"), (("x", 1.5), "float 1.5")):
+        with pytest.raises(TypeError, match=rf"^rune\.jit: {option} takes names of arguments, not {said}$"):
+            rune.jit(lambda x: x, **{option: names})
+
+
+@pytest.mark.parametrize("static, said", [
+    (x3, r"float64 \[3\]: leave it out of static_argnames"), ([1], "list: pass a tuple or a frozenset"),
+    ({"a": 1}, "dict: pass a tuple or a frozenset"), ((1, [2]), "tuple: pass"), ({3}, "set: pass"),
+])  # fmt: skip
+def test_a_static_argument_without_a_hash_is_named(static, said):
+    f = rune.jit(lambda x, how: x, static_argnames="how")
+    for call in (lambda: f(x3, static), lambda: f(x3, how=static)):
+        with pytest.raises(
+            TypeError, match=rf"^rune\.jit: how: a static argument must be hashable, got {said}"
+        ):
+            call()
