@@ -12,15 +12,19 @@ made the short way is its own record.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from rune.jvp import Dual, Forward
+from rune.level import Value
 from rune.linear import Recorder, Tangent, whole
+from rune.linearity import summands
 from rune.primitives.map import map_
+from rune.primitives.primitive import Primitive, Unknown
 from rune.primitives.scalar import TABLE, Row, e
-from rune.program import type_of
+from rune.program import Type, type_of
 from rune.snapshot import Snapshots
 
 __all__ = ["Eager", "Tape"]
@@ -53,6 +57,30 @@ class Image(Tangent):
             for k, a in enumerate(self.args):
                 if isinstance(a, Tangent):
                     total.add(a, self.row.back(k, ct, self.args, NO_PARAMS))
+
+
+class Moved(Tangent):
+    """A linear operation with one result, as it is, of tangents and plain arrays."""
+
+    __slots__ = ("args", "params", "primitive")
+
+    def __init__(self, primitive: Primitive, args: list, params: dict, level: Recorder, type: Type):
+        self.level = level
+        self.type = type
+        self.primitive = primitive
+        self.args = args
+        self.params = params
+
+    outs = property(lambda self: [self])
+
+    def pull(self, total, owns):
+        ct = total.take(self)
+        if ct is None:
+            return
+        args = [Unknown(a.type) if isinstance(a, Tangent) else a for a in self.args]
+        for a, part in zip(self.args, self.primitive.transpose([ct], args, self.params), strict=True):
+            if part is not None and isinstance(a, Tangent):
+                total.add(a, part)
 
 
 class Product(Tangent):
@@ -89,17 +117,17 @@ class Product(Tangent):
 class Tape(Recorder):
     """A recorder with the short way."""
 
+    def record(self, tangent: Tangent) -> Tangent:
+        self.records.append(tangent)
+        return tangent
+
     def times(self, tangent: Tangent, slope: Any) -> Tangent:
         """The product of a tangent and a slope that agrees with it."""
-        product = Product(tangent, slope)
-        self.records.append(product)
-        return product
+        return self.record(Product(tangent, slope))
 
     def plus(self, a: Tangent, b: Tangent) -> Tangent:
         """The sum of two tangents of one type."""
-        total = Image(ADD, (a, b), a)
-        self.records.append(total)
-        return total
+        return self.record(Image(ADD, (a, b), a))
 
     def scalar(self, row, x, y=None):
         if not self.alive:
@@ -130,6 +158,20 @@ def fits(x: Any, own: Tangent) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=1 << 12)
+def linear_groups(primitive: Primitive, op: str | None, moving: tuple[bool, ...]) -> list | None:
+    """The moving operands in groups, such that the derivative is the sum of the operation in each; or None.
+
+    That is all of them, where it is linear in them together, or one by one, where it is a product; nothing
+    else may be added to them.
+    """
+    params = {"op": op}
+    alone = [tuple(k == at for k in range(len(moving))) for at, moves in enumerate(moving) if moves]
+    groups = [moving] if primitive.linear_in(moving, params) else alone
+    own = all(primitive.linear_in(g, params) and not summands(primitive, g, params) for g in groups)
+    return groups if own else None
+
+
 class Tracked(Dual):
     """A dual with a plain real array, whose tangent is the tape's (or None)."""
 
@@ -155,6 +197,36 @@ class Eager(Forward):
             and (tangent is None or self.tape.owns(tangent))
         )
         return Tracked(self, primal, tangent) if tracked else super().dual(primal, tangent)
+
+    def process(self, primitive, args, params):
+        """Where an operation is linear in groups of what moves, it is its own derivative in each."""
+        if not primitive.itself:
+            return super().process(primitive, args, params)
+        primals, tangents, moving = [], [], []
+        for a in args:
+            own = type(a) is Tracked and a.level is self
+            if not own and isinstance(a, Value):
+                return super().process(primitive, args, params)
+            primal = a.primal if own else self.snapshots.keep(a)
+            tangent = a.tangent if own else None
+            primals.append(primal)
+            tangents.append(tangent)
+            moving.append(tangent is not None)
+        if not any(moving):
+            return [self.dual(p, None) for p in primitive.evaluate(primals, params)]
+        groups = linear_groups(primitive, params.get("op"), tuple(moving))
+        if groups is None:
+            return super().process(primitive, args, params)
+        (out,) = primitive.evaluate(primals, params)
+        type_ = type_of(out)
+        if not type_.inexact:
+            return [out]
+        change = None
+        for group in groups:
+            operands = [t if m else p for p, t, m in zip(primals, tangents, group, strict=True)]
+            part = self.tape.record(Moved(primitive, operands, params, self.tape, type_))
+            change = part if change is None else self.tape.plus(change, part)
+        return [self.dual(out, change)]
 
     def scalar(self, row, x, y=None):
         if not self.alive:

@@ -12,6 +12,7 @@ order, then those of the programs inside it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
@@ -70,13 +71,19 @@ WEAK = {
 def type_of(x: Any) -> Type:
     """The type of a plain array, NumPy scalar, Python number, or anything that has a `type`."""
     if type(x) is np.ndarray:
-        return Type(x.dtype if x.dtype.isnative else x.dtype.newbyteorder("="), x.shape)
+        return of_array(x.dtype, x.shape)
     known = WEAK.get(type(x))
     if known is not None:
         return known
     if isinstance(x, (np.generic, np.ndarray)):
-        return Type(x.dtype, x.shape)
+        return of_array(x.dtype, x.shape)
     return x.type
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def of_array(dtype: np.dtype, shape: tuple[int, ...]) -> Type:
+    """The type of the plain arrays of that dtype and shape: one object, found faster than it is made."""
+    return Type(dtype if dtype.isnative else dtype.newbyteorder("="), shape)
 
 
 class Var:

@@ -6,6 +6,7 @@ takes its arguments as arrays, where a Python number has a dtype like any other.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Iterable
 from typing import Any
@@ -131,7 +132,10 @@ def weak_kind(x: Any) -> Any:
 
 def common(*xs: Any) -> np.dtype:
     """NumPy's common dtype of operands."""
-    return np.result_type(*map(weak_kind, xs))
+    return result_type(*map(weak_kind, xs))
+
+
+result_type = functools.lru_cache(maxsize=1 << 12, typed=True)(np.result_type)
 
 
 def promote(*xs: Any) -> list:

@@ -6,6 +6,7 @@ It is linear in each operand, and its transpose is another contraction.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -29,6 +30,7 @@ def rest(ndim: int, *taken: tuple[int, ...]) -> tuple[int, ...]:
 
 class Contract(Primitive):
     name = "Contract"
+    itself = True
 
     def recomputable(self, e):
         a, b = (v.type for v in e.inputs)
@@ -47,15 +49,12 @@ class Contract(Primitive):
 
     def evaluate(self, args, params):
         a, b = map(np.asarray, args)
-        (ca, cb), (ba, bb) = params["contracting"], params["batch"]
+        (ca, cb), (ba, _) = params["contracting"], params["batch"]
         if not ba and len(ca) == 1 and a.ndim <= 2 and b.ndim <= 2:
             return [np.matmul(a if ca[0] == a.ndim - 1 else a.T, b if cb[0] == 0 else b.T)]
-        fa, fb = rest(a.ndim, ca, ba), rest(b.ndim, cb, bb)
-        shape = (*(a.shape[k] for k in ba), *(a.shape[k] for k in fa), *(b.shape[k] for k in fb))
-        size = lambda x, axes: math.prod(x.shape[k] for k in axes)
-        left = a.transpose(*ba, *fa, *ca).reshape(*(a.shape[k] for k in ba), size(a, fa), size(a, ca))
-        right = b.transpose(*bb, *cb, *fb).reshape(*(b.shape[k] for k in bb), size(b, cb), size(b, fb))
-        return [np.matmul(left, right).reshape(shape)]
+        left, right, shape = as_matrices(a.shape, b.shape, params["contracting"], params["batch"])
+        a, b = (x.transpose(order).reshape(to) for x, (order, to) in ((a, left), (b, right)))
+        return [np.matmul(a, b).reshape(shape)]
 
     def jvp(self, primals, tangents, params):
         (a, b), (da, db) = primals, tangents
@@ -105,17 +104,34 @@ class Contract(Primitive):
 contract_ = Contract()
 
 
+@functools.lru_cache(maxsize=1 << 12)
+def as_matrices(a: tuple, b: tuple, contracting: tuple, batch: tuple) -> tuple:
+    """The order and shape that make a matrix product of each operand, and the result's shape."""
+    (ca, cb), (ba, bb) = contracting, batch
+    fa, fb = rest(len(a), ca, ba), rest(len(b), cb, bb)
+    sizes = lambda shape, axes: tuple(shape[k] for k in axes)
+    size = lambda shape, axes: math.prod(sizes(shape, axes))
+    lead = sizes(a, ba)
+    left = (*ba, *fa, *ca), (*lead, size(a, fa), size(a, ca))
+    right = (*bb, *cb, *fb), (*lead, size(b, cb), size(b, fb))
+    return left, right, (*lead, *sizes(a, fa), *sizes(b, fb))
+
+
 def transpose_one(ct, a: Type, b, ca, cb, ba, bb, first: bool):
     """The cotangent of operand `a` of a contraction with `b`: ct contracted with b's free axes."""
+    contracting, batch, order = turned(a.ndim, type_of(b).ndim, ca, cb, ba, bb, first)
+    return movement.permute(contract(ct, b, contracting, batch), order)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def turned(na: int, nb: int, ca: tuple, cb: tuple, ba: tuple, bb: tuple, first: bool) -> tuple:
     n = len(ba)
-    fa, fb = rest(a.ndim, ca, ba), rest(type_of(b).ndim, cb, bb)
+    fa, fb = rest(na, ca, ba), rest(nb, cb, bb)
     of_b = tuple(range(n + len(fa), n + len(fa) + len(fb))) if first else tuple(range(n, n + len(fb)))
-    params = {"contracting": (of_b, fb), "batch": (tuple(range(n)), bb)}
-    (out,) = bind(contract_, [ct, b], params)
-    # out has the batch axes, a's free axes, then b's contracted axes in b's order.
+    # The product has the batch axes, a's free axes, then b's contracted axes in b's order.
     partner = dict(zip(cb, ca, strict=True))
     order = [*ba, *fa, *(partner[k] for k in sorted(cb))]
-    return movement.permute(out, tuple(int(k) for k in np.argsort(order)))
+    return (of_b, fb), (tuple(range(n)), bb), movement.inverse(tuple(order))
 
 
 def contract(a: Any, b: Any, contracting: tuple, batch: tuple = ((), ())) -> Any:

@@ -28,6 +28,7 @@ PLAIN = frozenset({np.ndarray, float, int, complex, bool, *(np.dtype(c).type for
 
 class Map(Primitive):
     name = "Map"
+    itself = True
 
     def type(self, types, params):
         row = TABLE[params["op"]]

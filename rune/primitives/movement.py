@@ -113,7 +113,7 @@ class Permute(Movement):
         return [np.transpose(args[0], params["axes"])]
 
     def transpose(self, cts, args, params):
-        return [permute(cts[0], tuple(int(a) for a in np.argsort(params["axes"])))]
+        return [permute(cts[0], inverse(params["axes"]))]
 
     def compose(self, inner, outer):
         return {"axes": tuple(inner["axes"][a] for a in outer["axes"])}
@@ -327,6 +327,11 @@ concatenate_, update_ = Concatenate(), Update()
 
 def reshape(x: Any, shape: tuple[int, ...]) -> Any:
     return x if type_of(x).shape == shape else bind(reshape_, [x], {"shape": shape})[0]
+
+
+def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that undoes one."""
+    return tuple(axes.index(k) for k in range(len(axes)))
 
 
 def permute(x: Any, axes: tuple[int, ...]) -> Any:

@@ -14,6 +14,7 @@ Reverse mode has no rule of its own: it records linear operations and transposes
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,8 @@ class Into:
 class Primitive:
     name = "?"
     recompute = True  # whether a backward pass may compute it again (a factorisation may not)
+    staged = False  # whether a trace records it also where all arguments are plain
+    itself = False  # whether its derivative is the operation itself wherever it is linear
 
     def effect(self, params: dict) -> str | None:
         return None
@@ -107,8 +110,9 @@ def show_operands(head: str, inputs: tuple, name: Callable) -> tuple[str, list[s
     return f"{head} {operands}", ["with " + ", ".join(f"x{k} = {name(v)}" for k, v in variables)]
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def zeros(type: Type) -> Any:
-    """A plain zero array of one element's storage."""
+    """A plain zero array of one element's storage, which nothing can write to."""
     return np.broadcast_to(np.zeros((), type.dtype), type.shape)
 
 
@@ -123,6 +127,7 @@ class Linear(Primitive):
     """A primitive linear in the arguments at `linear` together (a movement: in its first)."""
 
     linear: tuple[int, ...] = (0,)
+    itself = True
 
     def linear_positions(self, count: int) -> tuple[int, ...]:
         return self.linear

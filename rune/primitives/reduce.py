@@ -35,6 +35,7 @@ def kept(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
 
 class Reduce(Primitive):
     name = "Reduce"
+    itself = True
 
     def recomputable(self, e):
         return e.inputs[0].type.size <= INLINED  # a larger one is stored: it is smaller than what it read

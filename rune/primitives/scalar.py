@@ -404,7 +404,7 @@ row(
     np.imag,
     linear="all",
     tangent=_imag_tangent,
-    back=lambda k, ct, args, p: e.complex(_zero(ct), e.neg(ct)),
+    back=lambda k, ct, args, p: _from_imag(ct, args[0]),
 )
 row(
     "complex",
@@ -421,3 +421,9 @@ def _zero(ct: Any) -> Any:
 
 def _from_real(ct: Any, operand: Any) -> Any:
     return e.complex(ct, _zero(ct)) if operand.type.dtype.kind == "c" else ct
+
+
+def _from_imag(ct: Any, operand: Any) -> Any:
+    if operand.type.dtype.kind == "c":
+        return e.complex(_zero(ct), e.neg(ct))
+    return np.broadcast_to(_zero(ct), operand.type.shape)
