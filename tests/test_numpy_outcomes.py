@@ -105,3 +105,27 @@ def test_compiled_ends_as_numpy_does(case):
         np.testing.assert_allclose(g, w, rtol=1e-13, atol=1e-13)
         if w.dtype.kind == "f":
             np.testing.assert_array_equal(np.signbit(g) & (g == 0), np.signbit(w) & (w == 0))
+
+
+CONSTANTS = [0.0, -0.0, 1.0, -2.0, 0.5, np.inf, -np.inf, np.nan, 5e-324]
+BINARY = [
+    u
+    for u in vars(np).values()
+    if isinstance(u, np.ufunc)
+    and (u.nin, u.signature) == (2, None)
+    and {"dd->d", "dd->dd", "dd->?"} & {*u.types}
+]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("ufunc", BINARY, ids=lambda u: u.__name__)
+def test_what_the_compiler_knows_of_an_operand_changes_no_result(ufunc):
+    """Finite, because it was a boolean; not negative; a constant, which may be NaN."""
+
+    def f(b, x):
+        known = [np.where(b, 1.0, 0.0), b * 1.0 - 3.0, np.abs(x)]
+        return [ufunc(*pair) for k in known for c in CONSTANTS for pair in ((k, c), (c, k))]
+
+    args = np.array([False, True, True, False]), np.array([0.3, np.nan, np.inf, -0.0])
+    for got, want in zip(rune.jit(f)(*args), f(*args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-14)
