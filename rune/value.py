@@ -7,7 +7,8 @@ now.  A movement is a function of an array, so the places a view writes to are f
 array of positions.  A view may be of a *part*: the real or the imaginary part of each element.
 
 This module knows no operation.  `tables` is filled by `rune.numpy`, one file per family: ufuncs,
-functions, methods and operators, each a function of unboxed arguments.
+functions and methods, each a function of unboxed arguments.  The operators are methods that
+`rune.numpy.operators` adds.
 """
 
 from __future__ import annotations
@@ -36,10 +37,9 @@ class Tables:
     functions: dict = dataclasses.field(default_factory=dict)  # NumPy function -> f(*args, **keywords)
     methods: dict = dataclasses.field(default_factory=dict)  # name -> f(x, *args, **keywords)
     attributes: dict = dataclasses.field(default_factory=dict)  # name -> f(x)
-    operators: dict = dataclasses.field(default_factory=dict)  # "__add__"... -> f(x, y)
     rows: dict = dataclasses.field(
         default_factory=dict
-    )  # np.ufunc or "add"... -> the row for which a level may have a short way
+    )  # np.ufunc -> the row for which a level may have a short way
     views: set = dataclasses.field(
         default_factory=set
     )  # functions whose result is a view of their first argument, or that argument where they do nothing
@@ -179,10 +179,9 @@ class Traced:
         level = self._read().level
         if not level.alive:
             return escaped(level)
-        advice = LOST[what]
+        advice = advised(what, LOST[what])
         if what in ("float", "int", "complex") and self._known():
             advice += "; x.item() reads the value, without its derivative"
-        advice = advised(what, advice)
         return TracedValueError(f"{what}: the value is traced by {level.name}; {advice}")
 
     def _known(self) -> bool:
@@ -408,9 +407,10 @@ class Traced:
 
 
 def advised(what: str, general: str) -> str:
-    """What to write instead, in general and for the call that the user wrote."""
+    """Why a call is refused, and what to write for it: for what the user wrote where that is known, else in general."""
     known = instead(what)
-    return f"{general}; {known}" if known else general
+    reason, colon, _ = general.partition(": ")
+    return f"{reason}{colon}{known}" if known and colon else known or general
 
 
 def unanswered(level: str, ufunc: np.ufunc) -> TypeError:
@@ -554,83 +554,3 @@ def unbox(x: Any) -> Any:
     if kind is dict:
         return {k: unbox(v) for k, v in x.items()}
     return x
-
-
-def _operator(name: str) -> Callable:
-    def apply(self, *others):
-        f = tables.operators[name]
-        result = f(self._read(), *(unbox(o) for o in others))
-        return result if result is NotImplemented else box(result)
-
-    apply.__name__ = name
-    return apply
-
-
-def _binary(name: str, reflected: bool) -> Callable:
-    """An operator of two operands: the short way where the level has one."""
-    long = _operator(f"__r{name}__" if reflected else f"__{name}__")
-
-    def apply(self, other):
-        row = tables.rows.get(name)
-        if row is not None:
-            x = self._value if self._base is None else self._read()
-            y = raw(other) if type(other) is Traced else other
-            found = x.level.scalar(row, y, x) if reflected else x.level.scalar(row, x, y)
-            if found is not None:
-                return Traced(found) if isinstance(found, Value) else found
-        return long(self, other)
-
-    apply.__name__ = long.__name__
-    return apply
-
-
-def _in_place(name: str) -> Callable:
-    """`y += x`: a 0-d value is a scalar and is rebound; an array is written, seen by all its names."""
-
-    def apply(self, other):
-        result = getattr(self, name)(other)
-        if not self.shape or result is NotImplemented:
-            return result
-        shape = result.shape
-        if shape != self.shape:
-            raise ValueError(
-                f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {shape}"
-            )
-        row = tables.rows.get(name.strip("_"))
-        self._assign(result, row.ufunc.__name__ if row is not None else name.strip("_"))
-        return self
-
-    return apply
-
-
-BINARY = [
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "matmul",
-    "and",
-    "or",
-    "xor",
-    "lshift",
-    "rshift",
-]
-for _name in BINARY:
-    setattr(Traced, f"__{_name}__", _binary(_name, False))
-    setattr(Traced, f"__r{_name}__", _binary(_name, True))
-    setattr(Traced, f"__i{_name}__", _in_place(f"__{_name}__"))
-for _name in ["lt", "le", "eq", "ne", "gt", "ge"]:
-    setattr(Traced, f"__{_name}__", _binary(_name, False))
-for _name in [
-    "neg",
-    "pos",
-    "abs",
-    "invert",
-    "divmod",
-    "rdivmod",
-    "round",
-]:
-    setattr(Traced, f"__{_name}__", _operator(f"__{_name}__"))

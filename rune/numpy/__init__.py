@@ -7,6 +7,7 @@ and computes the same by NumPy where nothing is traced.
 from rune.numpy import (  # noqa: F401
     applying,
     augmented,
+    complex,
     counting,
     creation,
     differences,
@@ -18,6 +19,7 @@ from rune.numpy import (  # noqa: F401
     linalg,
     making,
     namespace,
+    operators,
     padding,
     polynomials,
     products,

@@ -1,4 +1,4 @@
-"""Elementwise functions: every ufunc with a row in the table of scalar functions, operators, choices.
+"""Elementwise functions: every ufunc with a row in the table of scalar functions, and choices.
 
 A ufunc's keywords are NumPy's: `dtype` and `casting` choose the loop by NumPy's own resolution, and
 with `where` the operands of the places left out are replaced by a harmless number, so that neither a
@@ -9,26 +9,24 @@ from __future__ import annotations
 
 import functools
 import math
-import operator as python_operator
+import operator
 from typing import Any
 
 import numpy as np
 
-from rune.level import TracedValueError, Value
+from rune.level import Value
 from rune.numpy.arguments import (
     asarray,
     c_order,
     common,
     dtype_of,
     integer,
-    lifted,
     operand,
     promote,
-    real_dtype,
     require,
     shape_of,
 )
-from rune.numpy.register import attribute, function, method, named
+from rune.numpy.register import function, method, named
 from rune.primitives import movement
 from rune.primitives.map import cast, elementwise, short
 from rune.primitives.scalar import TABLE, e
@@ -37,7 +35,14 @@ from rune.value import Traced, box, tables, unbox
 
 __all__ = ["call_ufunc", "choose_between", "loop_operands"]
 
-COMPARISONS = {"lt": "lt", "le": "le", "eq": "eq", "ne": "ne", "gt": "gt", "ge": "ge"}
+COMPARISONS = {
+    "lt": operator.lt,
+    "le": operator.le,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
 NAMED = {2: "square", 0.5: "sqrt", -1: "reciprocal"}  # exponents that NumPy computes without `pow`
 HARMLESS = {"arccosh": 2.0}  # an operand at which the function and its derivative are finite; 0.5 elsewhere
 
@@ -149,7 +154,7 @@ def out_of_bounds(name: str, x: Any, y: Any) -> Any:
         if type(number) is int and dtype.kind in "iu" and not type_of(other).weak:
             info = np.iinfo(dtype)
             if not info.min <= number <= info.max:
-                answer = getattr(python_operator, name)(*order(0, number))
+                answer = COMPARISONS[name](*order(0, number))
                 return np.full(shape_of(other), answer)
     return None
 
@@ -270,49 +275,6 @@ def spacing(x):
     return e.sub(e.nextafter(x, e.copysign(cast(np.inf, dtype_of(x)), x)), x)
 
 
-# Operators
-
-
-OPERATORS = {
-    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_div", "mod": "mod",
-    "pow": "pow", "and": "and", "or": "or", "xor": "xor", "lshift": "left_shift", "rshift": "right_shift",
-}  # fmt: skip
-
-
-def is_operand(x: Any) -> bool:
-    """Whether a binary operator takes `x`; other types may know an answer of their own."""
-    return isinstance(x, (Value, np.ndarray, np.generic, float, int, complex, list, tuple)) or hasattr(
-        x, "__array__"
-    )
-
-
-def binary(name: str, reflected: bool):
-    def apply_operator(x, y, modulo=None):
-        if not is_operand(y):
-            return NotImplemented
-        y = operand(y)
-        return apply(name, y, x, operator=True) if reflected else apply(name, x, y, operator=True)
-
-    return apply_operator
-
-
-for _symbol, _name in (OPERATORS | COMPARISONS).items():
-    tables.operators[f"__{_symbol}__"] = binary(_name, False)
-    tables.operators[f"__r{_symbol}__"] = binary(_name, True)
-    if _name not in SPECIAL:
-        tables.rows[_symbol] = TABLE[_name]
-
-tables.operators |= {
-    "__neg__": lambda x: elementwise("neg", x, operator=True),
-    "__pos__": lambda x: x if type_of(x).weak else positive(x),
-    "__abs__": lambda x: elementwise("abs", x, operator=True),
-    "__invert__": lambda x: elementwise("not", x, operator=True),
-    "__divmod__": lambda x, y: divmod_(x, operand(y)),
-    "__rdivmod__": lambda x, y: divmod_(operand(y), x),
-    "__round__": lambda x, decimals=0: round_(x, decimals or 0),
-}
-
-
 # Choices
 
 
@@ -430,75 +392,6 @@ def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -
     out = e.select(e.isnan(x), cast_to(nan), x)
     out = e.select(e.eq(x, cast_to(np.inf)), cast_to(high), out)
     return e.select(e.eq(x, cast_to(-np.inf)), cast_to(low), out)
-
-
-# Parts of complex numbers
-
-
-@attribute("real", view=True)
-@function("real", view=True)
-def real(val):
-    x = asarray(val)
-    return e.real(x) if dtype_of(x).kind == "c" else x
-
-
-@attribute("imag", view=True)
-@function("imag", view=True)
-def imag(val):
-    x = asarray(val)
-    if dtype_of(x).kind == "c":
-        return e.imag(x)
-    return lifted(x, movement.full(shape_of(x), dtype_of(x).type(0)))
-
-
-tables.parts |= {real: lambda z, x: e.complex(x, e.imag(z)), imag: lambda z, x: e.complex(e.real(z), x)}
-
-
-@function("angle")
-def angle(z, deg=False):
-    z = asarray(z)
-    out = e.arctan2(e.imag(z), e.real(z)) if dtype_of(z).kind == "c" else e.arctan2(cast(0, dtype_of(z)), z)
-    return e.mul(out, 180 / math.pi) if deg else out
-
-
-@method("conj", boxed=True)
-@method("conjugate", boxed=True)
-def conjugate_method(x):
-    return np.conj(x) if x.dtype.kind == "c" else x
-
-
-@function("real_if_close", boxed=True)
-def real_if_close(a, tol=100):
-    if not isinstance(a, Traced):
-        return np.real_if_close(box(asarray(unbox(a))), tol)
-    if a.dtype.kind != "c":
-        return a
-    try:
-        known = a._concrete("real_if_close")
-    except TracedValueError as error:
-        raise TracedValueError(f"{error}; the dtype would depend on values: use np.real(x)") from None
-    return a.real if np.isrealobj(np.real_if_close(known, tol)) else a
-
-
-@function("iscomplex")
-def iscomplex(x):
-    x = asarray(x)
-    return e.ne(imag(x), cast(0, real_dtype(dtype_of(x))))
-
-
-@function("isreal")
-def isreal(x):
-    return e.logical_not(iscomplex(x))
-
-
-@function("iscomplexobj")
-def iscomplexobj(x):
-    return dtype_of(asarray(x)).kind == "c"
-
-
-@function("isrealobj")
-def isrealobj(x):
-    return not iscomplexobj(x)
 
 
 @function("isposinf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,29 +23,92 @@ from rune.value import tables
 __all__ = ["matmul", "pair", "summed", "tensordot", "times"]
 
 
+class Pairing(NamedTuple):
+    """How two arrays with labelled axes are multiplied."""
+
+    squeezed: tuple  # per operand, its shape without the axes that broadcast
+    summed: tuple  # per operand, the axes then that only it has and the result has not
+    aligned: tuple | None  # per operand, the order and shape in which they broadcast, where nothing is summed
+    swap: bool  # whether the second operand leads in the contraction
+    contracting: tuple
+    batch: tuple
+    order: tuple  # of the product's axes
+    shape: tuple  # of the result, of length 1 where neither operand has the label
+
+
 def pair(a: Any, la: tuple, b: Any, lb: tuple, out: tuple) -> Any:
     """The product of two arrays with labelled axes (no label twice in one), summed to the labels `out`.
 
     An axis of length 1 broadcasts against a longer one of its label, as in np.einsum.
     """
-    a, la, b, lb = without_ones(a, la, b, lb)
-    a, la = summed(a, la, {*lb, *out})
-    b, lb = summed(b, lb, {*la, *out})
+    p = pairing(shape_of(a), la, shape_of(b), lb, out)
+    a, b = (
+        reduce("sum", movement.reshape(x, shape), gone)
+        for x, shape, gone in zip((a, b), p.squeezed, p.summed, strict=True)
+    )
+    if p.aligned is not None:  # an elementwise product, which fuses
+        a, b = (
+            movement.reshape(movement.permute(x, order), shape)
+            for x, (order, shape) in zip((a, b), p.aligned, strict=True)
+        )
+        c = e.mul(a, b)
+    else:
+        c = times(*((b, a) if p.swap else (a, b)), p.contracting, p.batch)
+    return movement.reshape(movement.permute(c, p.order), p.shape)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def pairing(sa: tuple, la: tuple, sb: tuple, lb: tuple, out: tuple) -> Pairing:
+    size: dict = {}
+    for labels, shape in ((la, sa), (lb, sb)):
+        for k, n in zip(labels, shape, strict=True):
+            if size.get(k, 1) == 1:
+                size[k] = n
+            elif n not in (1, size[k]):
+                raise ValueError(
+                    f"operands could not be broadcast together: an axis has lengths {size[k]} and {n}"
+                )
+    squeezed = lambda labels, shape, other: tuple(
+        k for k, n in zip(labels, shape, strict=True) if not (n == 1 and k in other and size[k] != 1)
+    )
+    la, lb = squeezed(la, sa, lb), squeezed(lb, sb, la)
+    shapes = tuple(tuple(size[k] for k in labels) for labels in (la, lb))
+    alone = lambda labels, other: tuple(j for j, k in enumerate(labels) if k not in other and k not in out)
+    summed = alone(la, lb), alone(lb, la)
+    la, lb = (
+        tuple(k for j, k in enumerate(ls) if j not in gone) for ls, gone in zip((la, lb), summed, strict=True)
+    )
     both = [k for k in la if k in lb]
     over = tuple(k for k in both if k not in out)
-    if not over:
-        # Nothing is summed: an elementwise product, which fuses.
-        labels = tuple(k for k in out if k in la or k in lb)
-        return spread(e.mul(aligned(a, la, labels), aligned(b, lb, labels)), labels, out)
     batch = tuple(k for k in both if k in out)
     free_a, free_b = (tuple(k for k in ls if k not in both) for ls in (la, lb))
     where = lambda ls, ks: tuple(ls.index(k) for k in ks)
-    if not free_a and free_b:
-        (a, la, b, lb), free_a, free_b = (b, lb, a, la), free_b, free_a
-    c = times(a, b, (where(la, over), where(lb, over)), (where(la, batch), where(lb, batch)))
-    labels = batch + free_a + free_b
-    present = tuple(k for k in out if k in labels)
-    return spread(movement.permute(c, tuple(labels.index(k) for k in present)), present, out)
+    swap, aligned = not free_a and bool(free_b), None
+    if over:
+        labels = batch + free_a + free_b
+    else:
+        labels = tuple(k for k in out if k in la or k in lb)
+        aligned = tuple(
+            (where(ls, [k for k in labels if k in ls]), broadcast_to(ls, labels, size)) for ls in (la, lb)
+        )
+    if swap:
+        la, lb = lb, la
+    return Pairing(
+        squeezed=shapes,
+        summed=summed,
+        aligned=aligned,
+        swap=swap,
+        contracting=(where(la, over), where(lb, over)),
+        batch=(where(la, batch), where(lb, batch)),
+        order=where(labels, [k for k in out if k in labels]),
+        shape=tuple(size.get(k, 1) for k in out),
+    )
+
+
+def broadcast_to(labels: tuple, to: tuple, size: dict) -> tuple:
+    """The shape of axes `labels`, in the order of `to`, of length 1 between where there is none."""
+    first = next((j for j, k in enumerate(to) if k in labels), len(to))
+    return tuple(size[k] if k in labels else 1 for k in to[first:])  # broadcasting adds what leads
 
 
 def times(a: Any, b: Any, contracting: tuple, batch: tuple) -> Any:
@@ -55,50 +118,9 @@ def times(a: Any, b: Any, contracting: tuple, batch: tuple) -> Any:
     return contract(a, b, contracting, batch)
 
 
-def without_ones(a: Any, la: tuple, b: Any, lb: tuple) -> tuple:
-    size = {}
-    for x, labels in ((a, la), (b, lb)):
-        for k, n in zip(labels, shape_of(x), strict=True):
-            if size.get(k, 1) == 1:
-                size[k] = n
-            elif n not in (1, size[k]):
-                raise ValueError(
-                    f"operands could not be broadcast together: an axis has lengths {size[k]} and {n}"
-                )
-
-    def squeeze(x, labels, other):
-        gone = [
-            j
-            for j, (k, n) in enumerate(zip(labels, shape_of(x), strict=True))
-            if n == 1 and k in other and size[k] != 1
-        ]
-        x = movement.reshape(x, tuple(n for j, n in enumerate(shape_of(x)) if j not in gone))
-        return x, tuple(k for j, k in enumerate(labels) if j not in gone)
-
-    a, short = squeeze(a, la, lb)
-    b, lb = squeeze(b, lb, la)
-    return a, short, b, lb
-
-
 def summed(x: Any, labels: tuple, keep: set) -> tuple:
     gone = tuple(j for j, k in enumerate(labels) if k not in keep)
     return reduce("sum", x, gone), tuple(k for k in labels if k in keep)
-
-
-def aligned(x: Any, labels: tuple, to: tuple) -> Any:
-    """`x` with its axes in the order of `to`, of length 1 where it has none."""
-    order = tuple(labels.index(k) for k in to if k in labels)
-    x = movement.permute(x, order)
-    sizes = iter(shape_of(x))
-    shape = tuple(next(sizes) if k in labels else 1 for k in to)
-    first = next((j for j, k in enumerate(to) if k in labels), len(to))
-    return movement.reshape(x, shape[first:])  # broadcasting adds what leads
-
-
-def spread(x: Any, labels: tuple, out: tuple) -> Any:
-    """Axes of length 1 where neither operand has the label."""
-    sizes = dict(zip(labels, shape_of(x), strict=True))
-    return movement.reshape(x, tuple(sizes.get(k, 1) for k in out))
 
 
 # Matrix products
@@ -208,12 +230,6 @@ if hasattr(np, "matvec"):
         cores(np.vecmat, x1, x2)
         out = matmul(conjugate(movement.reshape(x1, (*shape_of(x1)[:-1], 1, shape_of(x1)[-1]))), x2)
         return movement.reshape(out, (*shape_of(out)[:-2], shape_of(out)[-1]))
-
-
-for _name, _reflected in (("__matmul__", False), ("__rmatmul__", True)):
-    tables.operators[_name] = functools.partial(
-        lambda reflected, x, y: matmul(y, x) if reflected else matmul(x, y), _reflected
-    )
 
 
 @function("linalg.matmul")
