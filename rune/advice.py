@@ -49,17 +49,21 @@ ASKING = {
     | {
         name: f"for scipy.linalg.{name} write np.linalg.{name}"
         for name in ("cholesky", "det", "eigh", "eigvalsh", "inv", "lstsq", "pinv", "qr", "svd")
+    }
+    | {
+        name: f"for the {name} of scipy.stats write its formula, with scipy.special (gammaln, ndtr, log_ndtr, xlogy)"
+        for name in ("cdf", "logcdf", "logpdf", "logpmf", "logsf", "pdf", "pmf", "ppf", "sf")
     },
 }
 SCIPY = (
     "SciPy's functions of arrays take traced values where SCIPY_ARRAY_API=1 was set before SciPy was imported "
-    "and they support it: for others write rune.callback"
+    "and they support it, for a solver write rune.root, whose solve may read rune.detach(x), for others rune.callback"
 )
 
 # By the call in the user's source, for functions that are C code.
 NUMPY = {
     "array": "for np.array([a, b]) write np.stack([a, b]), or np.array([a, b], like=x) with an array x",
-    "arange": "for np.arange(start, stop, step) write start + step * np.arange(n)",
+    "arange": "for np.arange(start, stop, step) write start + step * np.arange(n) with a Python int n",
     "fromiter": "for np.fromiter(items, float) write np.fromiter(items, float, like=x)",
 } | {
     name: f"for np.{name}(x) write x, or rune.asarray(x) for a list or a number"

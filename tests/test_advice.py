@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.optimize
 import scipy.special
+import scipy.stats
 
 import rune
 
@@ -75,6 +77,24 @@ INSTEAD = {
         "rune.callback",
         lambda x: rune.callback(lambda a: scipy.linalg.sqrtm(a), np.zeros((3, 3)), np.diag(rune.detach(x))),
     ),
+    "a solver of SciPy": (
+        lambda x: scipy.optimize.brentq(lambda t: t**3 - x[0], 0.0, 2.0),
+        "rune.root",
+        lambda x: rune.root(
+            lambda t: t**3 - x[0],
+            lambda: rune.callback(lambda a: np.float64(scipy.optimize.brentq(lambda t: t**3 - a, 0, 2, xtol=1e-15)), 0.0, rune.detach(x[0])),
+        ),
+    ),
+    "logpdf": (
+        lambda x: scipy.stats.norm.logpdf(x),
+        "scipy.special (gammaln, ndtr, log_ndtr, xlogy)",
+        lambda x: -(x**2) / 2 - np.log(2 * np.pi) / 2,
+    ),
+    "pmf": (
+        lambda x: scipy.stats.poisson.pmf(2, x),
+        "scipy.special (gammaln, ndtr, log_ndtr, xlogy)",
+        lambda x: np.exp(scipy.special.xlogy(2, x) - x - scipy.special.gammaln(3)),
+    ),
     "array2string": (lambda x: (np.array2string(x), x)[1], "write str(x)", lambda x: (str(x), x)[1]),
     "unique": (
         lambda x: np.sum(np.unique(np.round(x))),
@@ -119,6 +139,7 @@ def test_the_advice_for_a_call_gives_what_numpy_gives(name):
     assert isinstance(error, rune.TracedValueError)
     last = str(error).rpartition("; ")[2]
     assert advice in last
+    assert "write into rune.asarray(plain)" not in str(error)  # what is known of the call stands for the general
     np.testing.assert_allclose(better(X), written(X), rtol=1e-14)  # and outside every transformation
     for way in (rune.jit(better), lambda x: rune.jvp(better, (x,), (x,))[0]):
         np.testing.assert_allclose(way(X), written(X), rtol=1e-14)
