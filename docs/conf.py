@@ -11,9 +11,11 @@ author = "the rune authors"
 project_copyright = "the rune authors"
 
 extensions = ["myst_nb", "autoapi.extension", "sphinx.ext.napoleon", "site_check"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "jupyter_execute"]  # what a build leaves here
 html_theme = "furo"
 html_title = "rune"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
 # Pages run from scratch on every build, each in one kernel; a cell that fails without the tag
 # `raises-exception` fails the build.
