@@ -1,5 +1,6 @@
 """The site's build compares what myst-nb executed with what a page says."""
 
+import runpy
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,8 @@ import pytest
 
 pytest.importorskip("myst_nb", reason="the site's tools are not installed (pip install -e '.[docs]')")
 
-EXTENSIONS = Path(__file__).parent.parent / "docs" / "_ext"
+DOCS = Path(__file__).parent.parent / "docs"
+EXTENSIONS = DOCS / "_ext"
 PAGE = """\
 ---
 file_format: mystnb
@@ -53,6 +55,7 @@ def build(tmp_path):
     shutil.copytree(EXTENSIONS, tmp_path / "_ext")
     conf = 'import sys\nsys.path.insert(0, "_ext")\nextensions = ["myst_nb", "site_check"]\n'
     conf += 'nb_execution_mode = "force"\n'
+    conf += f"exclude_patterns = {runpy.run_path(str(DOCS / 'conf.py'))['exclude_patterns']}\n"
     (tmp_path / "conf.py").write_text(conf)
 
     def run(page: str) -> tuple[int, str]:
@@ -81,3 +84,9 @@ def test_a_page_that_says_something_else_fails_the_build(build):
     for line in (19, 31, 37):
         assert f"index.md:{line}: the output is not what the page says" in said
     assert "-in pieces 1.23456787" in said and "+IndexError" in said and "+no block" in said
+
+
+def test_what_a_build_leaves_is_no_page(build):
+    for _ in range(2):
+        status, said = build(PAGE)
+        assert status == 0, said
