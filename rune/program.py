@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Equation", "Literal", "Owner", "Program", "Stats", "Type", "Var", "type_of"]
+__all__ = ["Equation", "Literal", "Owner", "Program", "Stats", "Type", "Var", "real_dtype", "type_of"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,22 +68,29 @@ WEAK = {
 }
 
 
+SCALARS = WEAK | {np.dtype(c).type: Type(np.dtype(c), ()) for c in "?bhilqBHILQefdFD"}
+
+
 def type_of(x: Any) -> Type:
     """The type of a plain array, NumPy scalar, Python number, or anything that has a `type`."""
-    if type(x) is np.ndarray:
+    kind = type(x)
+    if kind is np.ndarray:
         return of_array(x.dtype, x.shape)
-    known = WEAK.get(type(x))
+    known = SCALARS.get(kind)
     if known is not None:
         return known
-    if isinstance(x, (np.generic, np.ndarray)):
-        return of_array(x.dtype, x.shape)
-    return x.type
+    return of_array(x.dtype, x.shape) if isinstance(x, (np.ndarray, np.generic)) else x.type
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def of_array(dtype: np.dtype, shape: tuple[int, ...]) -> Type:
     """The type of the plain arrays of that dtype and shape: one object, found faster than it is made."""
     return Type(dtype if dtype.isnative else dtype.newbyteorder("="), shape)
+
+
+def real_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype of the parts of complex numbers; another stays."""
+    return np.zeros((), dtype).real.dtype
 
 
 class Var:

@@ -26,7 +26,7 @@ from rune.primitives import linalg, movement
 from rune.primitives.map import cast
 from rune.primitives.primitive import Primitive, Unknown, zeros
 from rune.primitives.scalar import e
-from rune.program import Program, Type, Var, type_of
+from rune.program import Program, Type, Var, real_dtype, type_of
 from rune.trace import not_counted, record, run
 
 __all__ = ["AtOnce", "Dense", "captures_moving", "over_lanes", "recorded", "solve_"]
@@ -271,7 +271,7 @@ def dense(matvec: Program, at: list, b: list) -> list:
     """
     n = len(b)
     types = matvec.input_types[:n]
-    dtype = np.result_type(np.float32, *(real_of(t.dtype) for t in types))
+    dtype = np.result_type(np.float32, *(real_dtype(t.dtype) for t in types))
     vectors, total = basis(types)
     over, _ = derive.batch(matvec, (True,) * n + (False,) * len(at), total, (True,) * n)
     columns = flat(run(over, [*vectors, *at]), dtype, (total,))
@@ -288,10 +288,6 @@ def dense(matvec: Program, at: list, b: list) -> list:
         part = following(t)
         found.append(cast(e.complex(part, following(t)) if t.dtype.kind == "c" else part, t.dtype))
     return found
-
-
-def real_of(dtype: np.dtype) -> np.dtype:
-    return np.zeros((), dtype).real.dtype
 
 
 def flat(xs: list, dtype: np.dtype, lanes: tuple[int, ...]) -> Any:

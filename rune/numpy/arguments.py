@@ -17,11 +17,12 @@ from rune.level import TracedValueError, Value, bind
 from rune.primitives import movement
 from rune.primitives.effects import check_
 from rune.primitives.map import cast, supported
-from rune.program import type_of
+from rune.program import real_dtype, type_of
 
 __all__ = [
-    "asarray", "axes_of", "axis_of", "broadcast_shape", "common", "dtype_of", "integer", "known", "lifted",
-    "on_cpu", "operand", "promote", "require", "shape_of", "shape_to", "supported",
+    "asarray", "axes_of", "axis_of", "broadcast_shape", "c_order", "castable", "common", "dtype_of", "holds_value",
+    "inexact", "integer", "known", "lifted", "on_cpu", "operand", "promote", "real_dtype", "require", "shape_of",
+    "shape_to", "supported", "weak_kind",
 ]  # fmt: skip
 
 NUMBERS = {float, int, complex, bool}
@@ -149,8 +150,12 @@ def inexact(x: Any) -> Any:
     return x if t.inexact else cast(x, np.dtype(np.float64))
 
 
-def real_dtype(dtype: np.dtype) -> np.dtype:
-    return np.zeros((), dtype).real.dtype
+def castable(x: Any, dtype: np.dtype, casting: str) -> None:
+    """Raise where NumPy's rule of that name does not let `x` become `dtype`."""
+    if not np.can_cast(dtype_of(x), dtype, casting):
+        raise TypeError(
+            f"Cannot cast array data from {dtype_of(x)!r} to {np.dtype(dtype)!r} according to the rule '{casting}'"
+        )
 
 
 def lifted(like: Any, x: Any) -> Any:

@@ -15,8 +15,8 @@ from rune.numpy.elementwise import ufunc
 from rune.numpy.reductions import reduced
 from rune.numpy.register import function
 from rune.numpy.sets import flatnonzero
-from rune.numpy.shapes import size_of, take_axis
-from rune.numpy.sorting import flat, searchsorted
+from rune.numpy.shapes import entries, size_of, take_axis
+from rune.numpy.sorting import bounded, flat, searchsorted
 from rune.primitives import indexing as primitive
 from rune.primitives import movement
 from rune.primitives.map import cast
@@ -28,7 +28,7 @@ __all__: list[str] = []
 # Histograms
 
 
-def edges_of(name: str, a: Any, bins: Any, range_: Any, first: Any = None) -> Any:
+def edges_of(name: str, a: Any, bins: Any, range_: Any) -> Any:
     if isinstance(bins, str):
         raise TypeError(
             f"numpy.{name}: bins={bins!r} would make a shape depend on traced values: pass a number of bins or their edges"
@@ -63,7 +63,7 @@ def place_in(sample: Any, edges: Any) -> tuple:
     """The bin of each sample, and whether it lies in one; the last bin holds its right edge."""
     n = shape_of(edges)[0] - 1
     k = e.sub(searchsorted(edges, sample, "right"), 1)
-    top = movement.reshape(movement.part(edges, 0, n, n + 1), ())
+    top = take_axis(edges, 0, n)
     k = e.select(e.eq(sample, top), n - 1, k)
     inside = e.logical_and(e.ge(k, 0), e.lt(k, n))
     return e.minimum(e.maximum(k, 0), n - 1), inside
@@ -99,11 +99,11 @@ def histogramdd(sample, bins=10, range=None, density=None, weights=None):
         columns = [asarray(x) for x in sample]
     else:
         sample = asarray(sample)
-        columns = [take_axis(sample, 1, k) for k in np.arange(shape_of(sample)[1])]
+        columns = entries(sample, 1)
     n = len(columns)
     count = length(bins)
     if isinstance(bins, Value) and count is not None:
-        bins = [take_axis(bins, 0, k) for k in np.arange(count)]
+        bins = entries(bins)
     bins = [bins] * n if count is None else list(bins)
     if len(bins) != n:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
@@ -145,22 +145,16 @@ def histogram2d(x, y, bins=10, range=None, density=None, weights=None):
 def ravel_multi_index(multi_index, dims, mode="raise", order="C"):
     dims = shape_to(dims)
     if isinstance(multi_index, Value):
-        multi_index = [take_axis(multi_index, 0, k) for k in range(shape_of(multi_index)[0])]
+        multi_index = entries(multi_index)
     modes = (mode,) * len(dims) if isinstance(mode, str) else mode
     parts = []
     for i, n, how in zip(map(asarray, multi_index), dims, modes, strict=True):
         if dtype_of(i).kind not in "iub":
             raise TypeError(f"only int indices permitted, not {dtype_of(i)}")
         i = cast(i, np.int64)
-        if how == "wrap":
-            i = e.mod(i, n)
-        elif how == "clip":
-            i = e.minimum(e.maximum(i, 0), n - 1)
-        elif how == "raise":
+        if how == "raise":
             require(within(i, n), "invalid entry in coordinates array")
-        else:
-            raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {how!r})")
-        parts.append(i)
+        parts.append(bounded(i, n, how))
     if order == "F":
         parts, dims = parts[::-1], dims[::-1]
     total = parts[0]

@@ -13,6 +13,7 @@ from rune.numpy.arguments import (
     axes_of,
     axis_of,
     broadcast_shape,
+    castable,
     dtype_of,
     integer,
     lifted,
@@ -87,10 +88,7 @@ def astype(a, dtype, order="K", casting="unsafe", subok=True, copy=True):
 
 
 def converted(a: Any, dtype: np.dtype, casting: str) -> Any:
-    if not np.can_cast(dtype_of(a), dtype, casting):
-        raise TypeError(
-            f"Cannot cast array data from {dtype_of(a)!r} to {dtype!r} according to the rule '{casting}'"
-        )
+    castable(a, dtype, casting)
     return cast(asarray(a), dtype)
 
 

@@ -27,6 +27,7 @@ from rune.numpy.arguments import (
     shape_of,
 )
 from rune.numpy.register import function, method, named
+from rune.numpy.shapes import entries
 from rune.primitives import movement
 from rune.primitives.map import cast, elementwise, short
 from rune.primitives.scalar import TABLE, e
@@ -315,10 +316,7 @@ def piecewise(x, condlist, funclist, *args, **keywords):
     condlist = condlist if isinstance(condlist, (list, tuple)) else [condlist]
     conditions = [cast(asarray(c), bool) for c in condlist]
     if len(conditions) == 1 and shape_of(conditions[0]) != shape_of(x):
-        conditions = [
-            movement.reshape(movement.part(conditions[0], 0, k, k + 1), shape_of(x))
-            for k in range(shape_of(conditions[0])[0])
-        ]
+        conditions = [movement.reshape(c, shape_of(x)) for c in entries(conditions[0])]
     if len(funclist) == len(conditions) + 1:
         otherwise = functools.reduce(e.logical_or, conditions)
         conditions.append(e.logical_not(otherwise))

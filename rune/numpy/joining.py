@@ -9,9 +9,19 @@ from typing import Any
 import numpy as np
 
 from rune.level import Value
-from rune.numpy.arguments import asarray, axis_of, dtype_of, integer, lifted, promote, shape_of, shape_to
+from rune.numpy.arguments import (
+    asarray,
+    axis_of,
+    castable,
+    dtype_of,
+    integer,
+    lifted,
+    promote,
+    shape_of,
+    shape_to,
+)
 from rune.numpy.register import function
-from rune.numpy.shapes import array_box, at_least, moveaxis, ravel, rows_of, size_of, take_axis
+from rune.numpy.shapes import array_box, at_least, entries, moveaxis, ravel, rows_of, size_of
 from rune.primitives import movement
 from rune.primitives.indexing import gather
 from rune.primitives.map import cast
@@ -22,15 +32,12 @@ __all__ = ["concatenate", "stack"]
 def joined(arrays: Any, dtype: Any, casting: str) -> list:
     """The arrays in their common dtype, or in the one asked for."""
     if isinstance(arrays, Value):
-        arrays = [take_axis(arrays, 0, k) for k in range(shape_of(arrays)[0])]
+        arrays = entries(arrays)
     arrays = [asarray(a) for a in arrays]
     if dtype is None:
         return promote(*arrays) if arrays else arrays
     for a in arrays:
-        if not np.can_cast(dtype_of(a), dtype, casting):
-            raise TypeError(
-                f"Cannot cast array data from {dtype_of(a)!r} to {np.dtype(dtype)!r} according to the rule '{casting}'"
-            )
+        castable(a, dtype, casting)
     return [cast(a, dtype) for a in arrays]
 
 

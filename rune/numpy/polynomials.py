@@ -12,7 +12,7 @@ from rune.numpy.linalg import eigvals, inv, lstsq
 from rune.numpy.products import matmul, times, vector
 from rune.numpy.reductions import reduced
 from rune.numpy.register import function
-from rune.numpy.shapes import swap_last
+from rune.numpy.shapes import entries, swap_last
 from rune.numpy.triangles import vander
 from rune.primitives import movement
 from rune.primitives.indexing import gather
@@ -78,8 +78,7 @@ def named(mode: Any) -> str:
 def polyval(p, x):
     p, x = asarray(p), asarray(x)
     y = np.zeros(shape_of(x), np.result_type(dtype_of(p), dtype_of(x)))
-    for k in range(shape_of(p)[0]):
-        c = movement.reshape(movement.part(p, 0, k, k + 1), ())
+    for k, c in enumerate(entries(p)):
         y = movement.broadcast(c, shape_of(x)) if k == 0 else e.add(e.mul(y, x), c)
     return y
 

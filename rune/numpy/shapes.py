@@ -26,7 +26,20 @@ from rune.primitives import movement
 from rune.primitives.indexing import gather
 from rune.value import Traced, box, unbox
 
-__all__ = ["array_box", "at_least", "axis_part", "reshape", "size_of", "swap_last", "take_axis"]
+__all__ = [
+    "array_box",
+    "at_least",
+    "axis_part",
+    "entries",
+    "moveaxis",
+    "ravel",
+    "reshape",
+    "roll",
+    "rows_of",
+    "size_of",
+    "swap_last",
+    "take_axis",
+]
 
 
 def size_of(x: Any) -> int:
@@ -51,6 +64,11 @@ def take_axis(x: Any, axis: int, k: int) -> Any:
     """x[..., k, ...] along one axis."""
     shape = shape_of(x)
     return movement.reshape(movement.part(x, axis, k, k + 1), shape[:axis] + shape[axis + 1 :])
+
+
+def entries(x: Any, axis: int = 0) -> list:
+    """What iterating over one axis gives: x[..., 0, ...], x[..., 1, ...] and so on."""
+    return [take_axis(x, axis, k) for k in range(shape_of(x)[axis])]
 
 
 def axis_part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:

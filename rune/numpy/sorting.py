@@ -10,12 +10,13 @@ import numpy as np
 from rune.level import Value
 from rune.numpy.arguments import asarray, axis_of, dtype_of, operand, promote, shape_of
 from rune.numpy.register import function
+from rune.numpy.shapes import entries, take_axis
 from rune.primitives import indexing as primitive
 from rune.primitives import movement
 from rune.primitives.map import cast
 from rune.primitives.scalar import e
 
-__all__ = ["argsort", "flat", "searchsorted", "sort", "take"]
+__all__ = ["argsort", "bounded", "flat", "searchsorted", "sort", "take", "take_along_axis"]
 
 
 def last(a: Any, axis: int) -> Any:
@@ -86,14 +87,7 @@ def sort_complex(a):
 
 @function("lexsort")
 def lexsort(keys, axis=-1):
-    keys = (
-        [asarray(k) for k in keys]
-        if isinstance(keys, (list, tuple))
-        else [
-            movement.reshape(movement.part(keys, 0, k, k + 1), shape_of(keys)[1:])
-            for k in range(shape_of(keys)[0])
-        ]
-    )
+    keys = [asarray(k) for k in keys] if isinstance(keys, (list, tuple)) else entries(keys)
     axis = axis_of(axis, len(shape_of(keys[0])))
     order = argsort(keys[0], axis)
     for key in keys[1:]:
@@ -158,7 +152,7 @@ def digitize(x, bins, right=False):
     reversed_ = primitive.gather(bins, [np.arange(n)[::-1]])
     falling = lambda: e.sub(n, searchsorted(reversed_, x, side))
     if isinstance(bins, Value):  # in which order they are is asked of both ends
-        ends = [movement.reshape(movement.part(bins, 0, k, k + 1), ()) for k in ((0, n - 1) if n else ())]
+        ends = [take_axis(bins, 0, k) for k in ((0, n - 1) if n else ())]
         return e.select(e.gt(*ends), falling(), rising()) if n else rising()
     if np.any(np.diff(bins) < 0):
         if np.any(np.diff(bins) > 0):
@@ -192,7 +186,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
         xp = movement.concatenate([e.sub(ends(xp, n - 1), period), xp, e.add(ends(xp, 0), period)], 0)
         fp = movement.concatenate([ends(fp, n - 1), fp, ends(fp, 0)], 0)
         n += 2
-    end = lambda v, k: movement.reshape(movement.part(v, 0, k, k + 1), ())
+    end = lambda v, k: take_axis(v, 0, k)
     below = e.lt(x, end(xp, 0))
     above = e.gt(x, end(xp, n - 1))
     left = end(fp, 0) if left is None else operand(left)
@@ -217,6 +211,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 
 
 def bounded(indices: Any, n: int, mode: str) -> Any:
+    """Indices along an axis of n by NumPy's `mode`; what "raise" finds is found where they are used."""
     if mode == "raise":
         return indices
     if mode == "wrap":
@@ -280,14 +275,7 @@ def take_along_axis(arr, indices, axis=-1):
 @function("choose", method="choose")
 def choose(a, choices, out=None, mode="raise"):
     a = asarray(a)
-    choices = (
-        promote(*map(operand, choices))
-        if isinstance(choices, (list, tuple))
-        else [
-            movement.reshape(movement.part(choices, 0, k, k + 1), shape_of(choices)[1:])
-            for k in range(shape_of(choices)[0])
-        ]
-    )
+    choices = promote(*map(operand, choices)) if isinstance(choices, (list, tuple)) else entries(choices)
     n = len(choices)
     if mode == "raise" and not isinstance(a, Value) and (np.any(a < 0) or np.any(a >= n)):
         raise ValueError("invalid entry in choice array")

@@ -12,6 +12,7 @@ from rune.numpy.arguments import asarray, axes_of, common, dtype_of, inexact, op
 from rune.numpy.products import matmul
 from rune.numpy.reductions import count, keep, mean, reduced
 from rune.numpy.register import function
+from rune.numpy.shapes import entries
 from rune.primitives import movement
 from rune.primitives.indexing import argsort, gather, take_along
 from rune.primitives.map import cast
@@ -80,8 +81,7 @@ def quantile_of(a: Any, q: Any, axis: Any, method: str, keepdims: Any, skip_nan:
     size = e.sub(n, reduce("sum", cast(missing, np.float64), (len(lead),))) if skip_nan else float(n)
     parts = []
     flat = movement.reshape(q, (math.prod(shape_of(q)),))
-    for k in range(shape_of(flat)[0]):
-        p = movement.reshape(movement.part(flat, 0, k, k + 1), ())
+    for p in entries(flat):
         p = p if isinstance(p, Value) else p[()]
         below, share = place_of(p, size, method)
         top = e.maximum(e.sub(size, 1.0), 0.0)

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from rune.level import TracedValueError, Value
-from rune.numpy.arguments import asarray, axis_of, dtype_of, operand, shape_of
+from rune.numpy.arguments import asarray, axis_of, castable, dtype_of, operand, shape_of
 from rune.numpy.elementwise import choose_between
 from rune.numpy.indexing import assigned, setitem
 from rune.numpy.register import function, method
-from rune.numpy.sorting import sort
+from rune.numpy.sorting import bounded, sort
 from rune.primitives import movement
+from rune.primitives.indexing import gather
 from rune.primitives.map import cast
 
 __all__ = ["copyto"]
@@ -25,10 +26,7 @@ __all__ = ["copyto"]
 @function("copyto", writes=True)
 def copyto(dst, src, casting="same_kind", where=True):
     src = operand(src)
-    if not np.can_cast(dtype_of(src), dtype_of(dst), casting):
-        raise TypeError(
-            f"Cannot cast array data from {dtype_of(src)!r} to {dtype_of(dst)!r} according to the rule '{casting}'"
-        )
+    castable(src, dtype_of(dst), casting)
     new = assigned(src, dtype_of(dst), shape_of(dst))
     return setitem(dst, Ellipsis, new) if where is True else choose_between(where, new, dst)
 
@@ -46,27 +44,12 @@ def put(a, ind, v, mode="raise"):
     have = math.prod(shape_of(v))
     if not size or not have:
         return a
-    ind = within(movement.reshape(ind, (size,)), n, mode)
+    ind = bounded(movement.reshape(ind, (size,)), n, mode)
     v = movement.reshape(v, (have,))
     if have != size:
-        from rune.primitives.indexing import gather
-
         v = gather(v, [np.arange(size) % have])
     flat = setitem(movement.reshape(a, (n,)), ind, v)
     return movement.reshape(flat, shape_of(a))
-
-
-def within(indices: Any, n: int, mode: str) -> Any:
-    """Indices in range by NumPy's `mode`."""
-    from rune.primitives.scalar import e
-
-    if mode == "raise":
-        return indices
-    if mode == "wrap":
-        return e.mod(indices, n)
-    if mode == "clip":
-        return e.minimum(e.maximum(indices, 0), n - 1)
-    raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
 
 
 @function("put_along_axis", writes=True)
@@ -110,8 +93,6 @@ def putmask(a, mask, values):
     values = safely(values, dtype_of(a))
     n = math.prod(shape_of(a))
     if shape_of(values) != shape_of(a):
-        from rune.primitives.indexing import gather
-
         flat = movement.reshape(values, (math.prod(shape_of(values)),))
         values = movement.reshape(gather(flat, [np.arange(n) % shape_of(flat)[0]]), shape_of(a))
     return choose_between(
@@ -132,10 +113,8 @@ def safely(values: Any, dtype: np.dtype) -> Any:
     """Values that are stored under the rule "safe", which keeps every number; numbers and lists are converted."""
     array = isinstance(values, (Value, np.ndarray)) and shape_of(values)
     values = asarray(values)
-    if array and not np.can_cast(dtype_of(values), dtype, "safe"):
-        raise TypeError(
-            f"Cannot cast array data from {dtype_of(values)!r} to {dtype!r} according to the rule 'safe'"
-        )
+    if array:
+        castable(values, dtype, "safe")
     return values
 
 

@@ -25,7 +25,7 @@ from rune.primitives.linalg import conjugate_transpose as H
 from rune.primitives.primitive import Primitive
 from rune.primitives.reduce import kept, reduce
 from rune.primitives.scalar import e
-from rune.program import Type, type_of
+from rune.program import Type, real_dtype, type_of
 
 __all__ = ["eig", "eigh", "pinv", "qr", "svd"]
 
@@ -50,10 +50,6 @@ class Factorisation(Primitive):
         return self.derivative(primals[0], tangents[0], params)
 
 
-def real(dtype: np.dtype) -> np.dtype:
-    return np.zeros((), dtype).real.dtype
-
-
 def diagonal(a: Any) -> Any:
     """The diagonal of the last two axes (square)."""
     shape = type_of(a).shape
@@ -74,7 +70,7 @@ def column(v: Any) -> Any:
 
 
 def eye(n: int, like: Any) -> np.ndarray:
-    return np.eye(n, dtype=real(type_of(like).dtype))
+    return np.eye(n, dtype=real_dtype(type_of(like).dtype))
 
 
 def gaps(w: Any) -> Any:
@@ -108,7 +104,7 @@ class Eigh(Factorisation):
 
     def type(self, types, params):
         (a,) = types
-        return [Type(real(a.dtype), a.shape[:-1]), a.strong()]
+        return [Type(real_dtype(a.dtype), a.shape[:-1]), a.strong()]
 
     def evaluate(self, args, params):
         return list(np.linalg.eigh(args[0], params["uplo"]))
@@ -138,7 +134,7 @@ class Svd(Factorisation):
         (a,) = types
         *lead, m, n = a.shape
         k = min(m, n)
-        s = Type(real(a.dtype), (*lead, k))
+        s = Type(real_dtype(a.dtype), (*lead, k))
         if not params["vectors"]:
             return [s]
         u, v = (m, n) if params["full"] else (k, k)
@@ -200,7 +196,7 @@ class Qr(Factorisation):
         transposed = linalg.triangular_solve(r, movement_swap(da), lower=False, transpose=True)
         x = movement_swap(transposed)  # da r^-1
         y = matmul(H(q), x)
-        low = e.mul(y, np.tril(np.ones((n, n)), -1).astype(real(type_of(a).dtype)))
+        low = e.mul(y, np.tril(np.ones((n, n)), -1).astype(real_dtype(type_of(a).dtype)))
         turn = e.sub(low, H(low))
         if type_of(a).dtype.kind == "c":
             turn = e.add(turn, e.mul(eye(n, a), e.complex(0.0, e.imag(y))))

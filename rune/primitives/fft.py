@@ -17,14 +17,9 @@ from rune.level import bind
 from rune.native import nest
 from rune.primitives.primitive import Linear
 from rune.primitives.scalar import e
-from rune.program import Literal, Type, type_of
+from rune.program import Literal, Type, real_dtype, type_of
 
 __all__ = ["fft", "irfft", "rfft"]
-
-
-def part(dtype: np.dtype) -> np.dtype:
-    """The dtype of the parts of complex numbers."""
-    return np.zeros((), dtype).real.dtype
 
 
 class Transform(Linear):
@@ -44,7 +39,7 @@ class Transform(Linear):
     def evaluate(self, args, params):
         x = np.asarray(args[0])
         (t,) = self.type([type_of(x)], params)
-        axis, factor = (params["axis"],), np.array(params["factor"], part(x.dtype))
+        axis, factor = (params["axis"],), np.array(params["factor"], real_dtype(x.dtype))
         return [self.ufunc(params)(x, factor, axes=[axis, (), axis], out=np.empty(t.shape, t.dtype))]
 
     def batch(self, size, args, mapped, params):
@@ -52,7 +47,7 @@ class Transform(Linear):
 
     def lower(self, e):
         (x,), name = e.inputs, self.routine(e.params)
-        factor = Literal(part(x.type.dtype).type(e.params["factor"]))
+        factor = Literal(real_dtype(x.type.dtype).type(e.params["factor"]))
         params = {"ufunc": self.ufunc(e.params), "axis": e.params["axis"]}
         return [nest.Library(e.outputs, (x, factor), name, params)]
 
@@ -101,7 +96,7 @@ class IRFFT(Transform):
 
     def type(self, types, params):
         (x,) = types
-        return [Type(part(x.dtype), resized(x.shape, params, params["n"]))]
+        return [Type(real_dtype(x.dtype), resized(x.shape, params, params["n"]))]
 
     def routine(self, params):
         return "irfft"
@@ -119,7 +114,7 @@ def images(half: Any, params: dict, weight: float) -> np.ndarray:
     """`weight` for the elements of half a spectrum that have an image in the other half, 1 for those without."""
     t, n = type_of(half), params["n"]
     k = np.arange(n // 2 + 1)
-    weights = np.where((k == 0) | (2 * k == n), 1.0, weight).astype(part(t.dtype))
+    weights = np.where((k == 0) | (2 * k == n), 1.0, weight).astype(real_dtype(t.dtype))
     return weights.reshape(resized((1,) * t.ndim, params, len(k)))
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from rune.level import Value
-from rune.program import Type, type_of
+from rune.program import Type, real_dtype, type_of
 
 __all__ = ["TABLE", "Row", "e"]
 
@@ -42,6 +42,7 @@ class Row:
 
     def __post_init__(self) -> None:
         self.native = self.native or self.name
+        self.short = isinstance(self.ufunc, np.ufunc) and self.ufunc.nin <= 2  # what `Level.scalar` may take
         self.zero = self.tangent is None and (self.partials is None or not any(self.partials))
 
     def operand_dtypes(self, kinds: tuple) -> tuple[np.dtype, ...]:
@@ -60,7 +61,7 @@ class Row:
         if self.name == "select":
             return dtypes[1]
         if self.name in ("real", "imag", "abs") and dtypes[0].kind == "c":
-            return np.zeros((), dtypes[0]).real.dtype
+            return real_dtype(dtypes[0])
         if self.name in ("real", "imag"):
             return dtypes[0]
         if self.name == "complex":
