@@ -1,4 +1,7 @@
-"""Random numbers from keys.  What each name means is stated in `spec/rune/random/`, and shown by `help`."""
+"""Random numbers from keys.
+
+What each name means is stated in `spec/rune/random/`, and shown by `help`.
+"""
 
 from rune import _spec
 from rune.random.continuous import (
