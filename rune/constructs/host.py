@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.arguments import callable_, finished, leaf_type, raws
+from rune.arguments import callable_, finished, leaf_type, parted
 from rune.level import Value, apply, bind
 from rune.native import nest
 from rune.primitives.primitive import Primitive, zeros
@@ -106,8 +106,7 @@ def callback(host, like, *args):
     callable_(NAME, host)
     shapes, out = flatten(like)
     types = tuple(declared(x, path) for x, path in zip(shapes, out.paths(), strict=True))
-    leaves, tree = flatten(args)
-    values = raws(leaves)
+    values, tree = parted(NAME, args)
     call = Checked(host, tree, out, types)
     params = {"call": call, "types": types, "name": getattr(host, "__name__", "host")}
     outs = apply(host_, values, params)
