@@ -205,6 +205,16 @@ class Reverse:
             )
         return t
 
+    def held(self, results: list[Type]) -> None:
+        """Raise where the derivative of a complex result by a real parameter, which is complex, is asked of its dtype."""
+        if any(t.dtype.kind == "c" for t in results):
+            for path, t in zip(self.parameters.paths, self.parameters.types, strict=True):
+                if t.dtype.kind != "c":
+                    raise TypeError(
+                        f"{self.name}: {path}: {t} holds no derivative of a complex result: "
+                        "take np.real or np.imag of the result, or rune.jacfwd"
+                    )
+
 
 def copied(leaves: list) -> list:
     """Plain arrays that a record or an argument may share, copied."""
@@ -251,6 +261,7 @@ def gradient(name: str, f: Callable, argnums: Any, has_aux: bool) -> Callable:
     def run(*args: Any, **keywords: Any) -> tuple:
         reverse = Reverse(name, f, args, keywords, positions, has_aux)
         t = reverse.objective()
+        reverse.held([t])
         found = reverse.pull([t.dtype.type(1)], spend=True)
         return reverse, one_or_all(argnums, reverse.parameters.derivatives(found))
 
@@ -430,6 +441,7 @@ def jacrev(f, argnums=0):
         reverse = Reverse(name, f, args, keywords, positions)
         types = [type_or_none(p) for p in reverse.primals]
         differentiable(reverse, types)
+        reverse.held(types)
         size, stacks = basis(types)
         found = mapped(name, size, stacks, reverse.pull)
         rows = [split_rows(x, types) for x in found]

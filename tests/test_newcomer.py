@@ -202,3 +202,36 @@ def test_an_objective_of_several_numbers_is_told_what_else_there_is(f, said):
         assert (
             str(raised.value) == f"rune.{entry}: the objective must return a real or complex scalar, {said}"
         )
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, rune.jit, lambda f: rune.vmap(f, axis_size=1, in_axes=None)])
+def test_a_host_is_handed_what_is_no_array_as_it_is(wrap):
+    heard = []
+    tree = {"label": "loss", "value": x3, "none": None, "kind": np.sum}
+
+    def f(x):
+        rune.callback(lambda *args: heard.append(args), None, "at", tree | {"value": x}, 3)
+        return x
+
+    wrap(f)(x3)
+    ((word, given, count),) = heard
+    assert word == "at" and count == 3 and given.keys() == tree.keys()
+    assert given["label"] == "loss" and given["none"] is None and given["kind"] is np.sum
+    np.testing.assert_array_equal(given["value"], x3)
+    with pytest.raises(TypeError, match=r"^rune\.callback: 0: set is neither array, number nor hashable"):
+        wrap(lambda x: rune.callback(print, None, {1}, x))(x3)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, rune.jit])
+def test_a_real_parameter_has_no_complex_derivative(wrap):
+    wave = lambda t: np.exp(1j * t)
+    pair = {"z": np.complex128(1 + 2j), "scale": 2.0}
+    no = "holds no derivative of a complex result: take np.real or np.imag of the result, or rune.jacfwd"
+    for entry in ("grad", "value_and_grad", "hessian", "jacrev"):
+        with pytest.raises(TypeError, match=rf"^rune\.{entry}: 0: float64 \[\] {no}"):
+            wrap(getattr(rune, entry)(wave))(0.5)
+        with pytest.raises(TypeError, match=rf"^rune\.{entry}: 0\.scale: float64 \[\] {no}"):
+            wrap(getattr(rune, entry)(lambda p: p["z"] * p["scale"]))(pair)
+    assert np.isclose(wrap(rune.jacfwd(wave))(0.5), 1j * np.exp(0.5j))
+    assert np.isclose(wrap(rune.grad(lambda t: np.real(wave(t))))(0.5), -np.sin(0.5))
+    assert np.isclose(wrap(rune.grad(lambda z: z**2))(1 + 2j), 2 + 4j)

@@ -205,8 +205,8 @@ def grad(
     whatever the number of parameters.
 
     **The objective is a scalar.** The result of ``f`` is one real or complex number. A complex
-    result is taken to be holomorphic in the parameters. With ``has_aux`` the result is
-    ``(objective, aux)``, and the gradient's function returns ``(gradient, aux)``, the leaves of
+    result is taken to be holomorphic in the parameters, which must be complex too. With ``has_aux`` the
+    result is ``(objective, aux)``, and the gradient's function returns ``(gradient, aux)``, the leaves of
     ``aux`` as plain arrays.
 
     **Integers and booleans are carried.** A leaf of the parameters that is no real or complex
@@ -227,7 +227,8 @@ def grad(
     Raises:
         TypeError: ``rune.grad: the objective must return a real or complex scalar, got float64 [3]``,
             and likewise for an integer; ``rune.grad: the parameters hold no real or complex array``;
-            also where ``f`` is not callable or ``argnums`` is no int or sequence of ints.
+            ``rune.grad: 0: float64 [] holds no derivative of a complex result``; also where ``f`` is not
+            callable or ``argnums`` is no int or sequence of ints.
         ValueError: where the call has no argument at a position in ``argnums``.
     """
 
@@ -342,7 +343,8 @@ def jacfwd(f: Callable[_P, Any], argnums: int | Sequence[int] = 0) -> Callable[_
 def jacrev(f: Callable[_P, Any], argnums: int | Sequence[int] = 0) -> Callable[_P, Any]:
     """The Jacobian of a function, by reverse mode.
 
-    Shapes and structures are those of `jacfwd`, and so are the values.
+    Shapes and structures are those of `jacfwd`, and so are the values where neither or both of ``f``'s
+    parameters and results are complex.
 
     >>> rune.jacrev(lambda x: np.sum(x**2, axis=1))(np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([[[2., 4.],
@@ -355,7 +357,8 @@ def jacrev(f: Callable[_P, Any], argnums: int | Sequence[int] = 0) -> Callable[_
     grows with the number of results: take it where they are fewer than the parameters.
 
     Raises:
-        TypeError: as `jacfwd`, with ``rune.jacrev`` at the front.
+        TypeError: as `jacfwd`, with ``rune.jacrev`` at the front; where a result is complex and a
+            parameter real, as the Jacobian, which is complex, comes in the parameter's dtype.
     """
 
 def hessian(f: Callable[_P, Any], argnums: int | Sequence[int] = 0) -> Callable[_P, Any]:
@@ -717,8 +720,8 @@ def iterate(step: Callable[[_C], _C], init: _C, *, until: Callable[[_C], Any], m
 def cond(pred: Any, on_true: Callable[..., _R], on_false: Callable[..., _R], *args: Any) -> _R:
     """One of two functions of ``args``, by a predicate that may be traced.
 
-    ``on_true(*args)`` where ``pred`` holds, ``on_false(*args)`` elsewhere. One branch runs, eagerly and
-    compiled. Use it in place of ``if`` where the predicate depends on what `jit` or `vmap` traces.
+    ``on_true(*args)`` where ``pred`` holds (a number does where it is not 0, as in an ``if``),
+    ``on_false(*args)`` elsewhere. One branch runs, eagerly and compiled. Use it in place of ``if`` where the predicate depends on what `jit` or `vmap` traces.
 
     >>> f = rune.jit(lambda x: rune.cond(x > 0, np.sqrt, lambda x: -x, x))
     >>> f(4.0), f(-3.0), rune.grad(f)(4.0)
@@ -733,7 +736,7 @@ def cond(pred: Any, on_true: Callable[..., _R], on_false: Callable[..., _R], *ar
     that lane alone.
 
     Raises:
-        TypeError: where ``pred`` is not one boolean, or a branch is not callable.
+        TypeError: where ``pred`` is an array with an axis or no number, or a branch is not callable.
         ValueError: where the branches disagree: the path, and both types.
     """
 
@@ -1019,6 +1022,9 @@ def callback(host: Callable[..., Any], like: Any, *args: Any) -> Any:
     ...     return np.sort(x)[::-1].copy()
     >>> rune.jit(lambda x: rune.callback(longest, x, x) * 2)(np.array([1.0, 3.0, 2.0]))
     array([6., 4., 2.])
+
+    Arguments are trees; strings and other static leaves pass through, so that ``callback(print, None,
+    "loss:", detach(x))`` shows a value in every run.
 
     **Under `vmap`** the host is called once per lane. **Differentiating** it raises.
 
