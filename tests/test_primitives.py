@@ -36,9 +36,12 @@ def scalar_rows():
             continue
         count = getattr(row.ufunc, "nin", 1)
         # inside the domain of every row: arccosh needs more than 1, arcsin less
-        whole = np.ones_like(x)
-        base = {"arccosh": y, "zeta": y, "ndtri_exp": -x, "yn": whole, "kn": whole}.get(row.name, x)
-        args = (base, y, x)[:count]
+        whole, counted = np.ones_like(x), np.ones(x.shape, int)
+        base = {
+            "arccosh": y, "zeta": y, "ndtri_exp": -x, "yn": whole, "kn": whole, "expn": counted,
+            "eval_hermite": counted, "eval_hermitenorm": counted,
+        }.get(row.name, x)  # fmt: skip
+        args = (base, y, x, x)[:count]
         if row.ufunc in (
             np.gcd,
             np.lcm,
