@@ -131,6 +131,15 @@ class Recorder(Level):
         raise TracedValueError(f"the value is a tangent of {self.name}, which is not known")
 
 
+class Written:
+    """A total that was made by writing, which nothing else holds: it may be written to again."""
+
+    __slots__ = ("total",)
+
+    def __init__(self, total: Any):
+        self.total = total
+
+
 class Cotangents(dict):
     """Cotangents by tangent, added up as they come."""
 
@@ -139,23 +148,25 @@ class Cotangents(dict):
             return
         before = self.get(tangent)
         if before is None:
-            total = ct
-        elif isinstance(ct, Into):
-            total = ct.add(whole(before))
-        elif isinstance(before, Into):
-            total = before.add(ct)
+            self[tangent] = ct
+        elif type(ct) is Into:
+            self[tangent] = Written(ct.add(whole(before), own=type(before) in (Into, Written)))
+        elif type(before) is Into:
+            self[tangent] = Written(before.add(ct))
         else:
-            total = e.add(before, ct)
-        self[tangent] = total
+            self[tangent] = e.add(whole(before), ct)
 
     def take(self, tangent: Tangent) -> Any:
         """The cotangent in full; it is complete, and forgotten."""
         ct = self.pop(tangent, None)
-        return whole(ct) if type(ct) is Into else ct
+        return whole(ct) if type(ct) is Into or type(ct) is Written else ct
 
 
 def whole(ct: Any) -> Any:
-    return ct.add(zeros(ct.type)) if isinstance(ct, Into) else ct
+    """A cotangent as a value."""
+    if type(ct) is Into:
+        return ct.add(zeros(ct.type))
+    return ct.total if type(ct) is Written else ct
 
 
 def transpose(

@@ -9,6 +9,7 @@ puts it.  Constant masks become integer arrays.  A mask that is not known is a s
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import operator
 import warnings
@@ -44,6 +45,12 @@ class Resolved:
     arrays: dict[int, Any]
     entries: list
 
+    @property
+    def seen(self) -> tuple[int, ...]:
+        """The shape of what an index without arrays shows."""
+        kept = [k for k in self.entries if k is NEW or k not in self.single]
+        return tuple(1 if k is NEW else length(self.spans[k]) for k in kept)
+
 
 def basic(index: Any) -> bool:
     """Whether an index makes a view: ints, slices, new axes and an ellipsis (an array of no axis copies)."""
@@ -78,8 +85,12 @@ def converted(part: Any) -> Any:
     )
 
 
+def parts_of(index: Any) -> list:
+    return [converted(p) for p in (index if isinstance(index, tuple) else (index,))]
+
+
 def resolve(shape: tuple[int, ...], index: Any) -> Resolved:
-    parts = [converted(p) for p in (index if isinstance(index, tuple) else (index,))]
+    parts = parts_of(index)
     takes = lambda p: 0 if p is None or p is Ellipsis else (len(shape_of(p)) if is_mask(p) else 1)
     used = sum(map(takes, parts))
     if used > len(shape):
@@ -172,15 +183,36 @@ def forward(span: tuple[int, int, int]) -> tuple[int, int, int]:
 
 def sliced(x: Any, r: Resolved) -> Any:
     """`x` with its slices taken; every axis stays."""
+    return movement.flip(movement.slice_(x, *slices(r)), backward(r))
+
+
+def slices(r: Resolved) -> tuple:
+    """The starts, stops and steps of its slices, from the lowest place up."""
     spans = [forward(r.spans[k]) if k in r.spans else (0, n, 1) for k, n in enumerate(r.shape)]
-    starts, stops, steps = (tuple(s[j] for s in spans) for j in range(3))
-    if all((a, c) == (0, 1) and b == n for a, b, c, n in zip(starts, stops, steps, r.shape, strict=True)):
-        steps = (1,) * len(r.shape)
-    return movement.flip(movement.slice_(x, starts, stops, steps), backward(r))
+    return tuple(zip(*spans, strict=True)) if spans else ((), (), ())
 
 
 def backward(r: Resolved) -> tuple[int, ...]:
     return tuple(k for k, span in sorted(r.spans.items()) if span[2] < 0)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def cut(shape: tuple[int, ...], key: tuple) -> tuple:
+    """The slices that a basic index takes, the axes it flips then, and the shape of what it shows."""
+    r = resolve(shape, tuple(slice(*p) if isinstance(p, tuple) else p for p in key))
+    return *slices(r), backward(r), r.seen
+
+
+def basic_key(parts: list) -> tuple | None:
+    """The parts of an index that makes a view, hashable: a slice is a tuple."""
+    key = []
+    for p in parts:
+        if isinstance(p, slice):
+            p = tuple([k if k is None else operator.index(k) for k in (p.start, p.stop, p.step)])
+        elif not (p is None or p is Ellipsis or isinstance(p, int)):
+            return None
+        key.append(p)
+    return tuple(key)
 
 
 def length(span: tuple[int, int, int]) -> int:
@@ -233,13 +265,13 @@ def getitem(x: Any, index: Any) -> Any:
     mask = mask_of(x, index)
     if mask is not None:
         return Selection.of(x, mask)
-    r = resolve(shape_of(x), index)
+    parts = parts_of(index)
+    key = basic_key(parts)
+    if key is not None:
+        *spans, flipped, seen = cut(shape_of(x), key)
+        return movement.reshape(movement.flip(movement.slice_(x, *spans), flipped), seen)
+    r = resolve(shape_of(x), tuple(parts))
     x = sliced(movement.reshape(x, r.shape), r)
-    if not r.arrays:
-        return movement.reshape(
-            x,
-            tuple(1 if k is NEW else length(r.spans[k]) for k in r.entries if k is NEW or k not in r.single),
-        )
     p = place(r)
     K = shape_of(p.indices[0])
     out = gather(movement.permute(x, p.order), p.indices)
@@ -318,10 +350,7 @@ def stored(target: Any, r: Resolved, v: Any) -> Any:
     shape, dtype = r.shape, dtype_of(target)
     if not r.arrays:
         region = tuple(length(r.spans[k]) for k in range(len(shape)))
-        seen = tuple(
-            1 if k is NEW else length(r.spans[k]) for k in r.entries if k is NEW or k not in r.single
-        )
-        v = movement.reshape(assigned(v, dtype, seen), region)
+        v = movement.reshape(assigned(v, dtype, r.seen), region)
         return into(target, movement.flip(v, backward(r)), r)
     p = place(r)
     K = shape_of(p.indices[0])

@@ -79,8 +79,8 @@ class Gather(Indexed):
 
     def transpose(self, cts, args, params):
         (ct,), (x, *indices) = cts, args
-        add = lambda total: scatter("add", total, indices, ct, checked=True)
-        return [Into(x.type, add), *(None for _ in indices)]
+        add = {**UNMAPPED, "op": "add", "checked": True}
+        return [Into(x.type, scatter_, [ct, *indices], add), *(None for _ in indices)]
 
     def batch(self, size, args, mapped, params):
         x, *indices = args
@@ -141,11 +141,14 @@ class Scatter(Indexed):
         return [types[0].strong()]
 
     def evaluate(self, args, params):
-        target, updates, *indices = args
-        out = np.array(target, copy=True)
+        return [self.written(np.array(args[0], copy=True), *args[1:], params)]
+
+    def written(self, out, updates, *rest):
+        """`out` itself, written to."""
+        *indices, params = rest
         write = out.__setitem__ if params["op"] == "set" else functools.partial(np.add.at, out)
         at_indices(lambda indices: write(indices, updates), out.shape, indices, params)
-        return [out]
+        return out
 
     def jvp(self, primals, tangents, params):
         outs = bind(self, primals, params)

@@ -182,7 +182,7 @@ def expression(op: str) -> Callable:
 
 def short(row: Row, args: tuple) -> Any:
     """The row of its operands the short way, where their level has one; else None."""
-    if len(args) <= 2 and isinstance(row.ufunc, np.ufunc):
+    if row.short:
         for a in args:
             if isinstance(a, Value):
                 return a.level.scalar(row, *args)

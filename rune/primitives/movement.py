@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import operator
 from typing import Any
 
 import numpy as np
 
-from rune.level import bind
+from rune.level import Value, bind
 from rune.native import nest
 from rune.primitives.primitive import Into, Linear, Unknown, zeros
 from rune.program import Type, type_of
@@ -72,7 +73,7 @@ class Reshape(Movement):
         return [Type(types[0].dtype, params["shape"])]
 
     def evaluate(self, args, params):
-        return [np.reshape(args[0], params["shape"])]
+        return [np.asarray(args[0]).reshape(params["shape"])]
 
     def transpose(self, cts, args, params):
         return [reshape(cts[0], args[0].type.shape)]
@@ -110,7 +111,7 @@ class Permute(Movement):
         return [Type(types[0].dtype, tuple(types[0].shape[a] for a in params["axes"]))]
 
     def evaluate(self, args, params):
-        return [np.transpose(args[0], params["axes"])]
+        return [np.asarray(args[0]).transpose(params["axes"])]
 
     def transpose(self, cts, args, params):
         return [permute(cts[0], inverse(params["axes"]))]
@@ -175,8 +176,14 @@ class Slice(Movement):
 
     def transpose(self, cts, args, params):
         (ct,) = cts
-        add = lambda total: update(total, ct, params["starts"], params["steps"], op="add")
-        return [Into(args[0].type, add)]
+        return [
+            Into(
+                args[0].type,
+                update_,
+                [ct],
+                {"starts": params["starts"], "steps": params["steps"], "op": "add"},
+            )
+        ]
 
     def compose(self, inner, outer):
         by = inner["steps"]
@@ -277,14 +284,16 @@ class Update(Linear):
         return [types[0].strong()]
 
     def evaluate(self, args, params):
-        target, updates = args
-        out = np.array(target, copy=True)
+        return [self.written(np.array(args[0], copy=True), args[1], params)]
+
+    def written(self, out, updates, params):
+        """`out` itself, written to."""
         region = self.region(np.shape(updates), params)
         if params["op"] == "set":
             out[region] = updates
         else:
             out[region] += updates
-        return [out]
+        return out
 
     def region(self, shape, params):
         spans = zip(shape, params["starts"], params["steps"], strict=True)
@@ -349,7 +358,7 @@ def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
 
 def slice_(x: Any, starts: tuple, stops: tuple, steps: tuple) -> Any:
     """x[starts:stops:steps] with 0 <= start <= stop <= n and steps >= 1."""
-    if all((a, b, t) == (0, n, 1) for a, b, t, n in zip(starts, stops, steps, type_of(x).shape, strict=True)):
+    if stops == type_of(x).shape and not any(starts) and max(steps, default=1) == 1:
         return x
     return bind(slice_p, [x], {"starts": starts, "stops": stops, "steps": steps})[0]
 
@@ -374,6 +383,18 @@ def concatenate(xs: list, axis: int) -> Any:
 def update(target: Any, updates: Any, starts: tuple, steps: tuple, op: str = "set") -> Any:
     """`target` with `target[starts + steps * k] op= updates[k]`; dtypes agree, updates have full rank."""
     return bind(update_, [target, updates], {"starts": starts, "steps": steps, "op": op})[0]
+
+
+SMALL = 1 << 12  # elements up to which a copy takes less time than np.broadcast_to, about 4 us
+
+
+def spread(x: Any, shape: tuple[int, ...]) -> Any:
+    """`x` broadcast to a shape, as a copy where that is faster."""
+    if isinstance(x, Value) or math.prod(shape) > SMALL:
+        return broadcast(x, shape)
+    out = np.empty(shape, type_of(x).dtype)
+    out[...] = x
+    return out
 
 
 def full(shape: tuple[int, ...], value: Any) -> np.ndarray:

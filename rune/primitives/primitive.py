@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import bind
+from rune.level import Value, bind
 from rune.program import Literal, Type, type_of
 
 Tangents = list  # of values, None for a zero
@@ -36,17 +36,25 @@ class Unknown:
 
 
 class Into:
-    """A cotangent that is best added in place: `add(total)` gives total plus the contribution.
+    """A cotangent that is best added in place: `write(total, *args)` is total plus the contribution.
 
     The transpose of reading one row of an array writes one row: adding it to what has been
     accumulated costs a row, materialising it costs the array.
     """
 
-    __slots__ = ("add", "type")
+    __slots__ = ("args", "params", "type", "write")
 
-    def __init__(self, type: Type, add: Callable[[Any], Any]):
+    def __init__(self, type: Type, write: Primitive, args: list, params: dict):
         self.type = type
-        self.add = add
+        self.write = write
+        self.args = args
+        self.params = params
+
+    def add(self, total: Any, own: bool = False) -> Any:
+        """`total` plus the contribution: in place where it is `own`, a plain array that nothing else holds."""
+        if own and not isinstance(total, Value) and not any(isinstance(a, Value) for a in self.args):
+            return self.write.written(total, *self.args, self.params)
+        return bind(self.write, [total, *self.args], self.params)[0]
 
 
 class Primitive:

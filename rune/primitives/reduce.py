@@ -23,7 +23,8 @@ __all__ = ["cumulative", "reduce"]
 INLINED = 64  # elements up to which a reduction is cheap enough to be computed again
 
 EVALUATE = {
-    "sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all,
+    "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum,
+    "any": np.logical_or, "all": np.logical_and,
 }  # fmt: skip
 ARG = {"argmax": np.argmax, "argmin": np.argmin}
 
@@ -50,10 +51,8 @@ class Reduce(Primitive):
         (x,) = args
         if params["op"] in ARG:
             return [ARG[params["op"]](x, params["axes"][0])]
-        return [EVALUATE[params["op"]](x, axis=params["axes"], **self.keep_dtype(x, params))]
-
-    def keep_dtype(self, x, params):
-        return {"dtype": type_of(x).dtype} if params["op"] in ("sum", "prod") else {}
+        dtype = type_of(x).dtype if params["op"] in ("sum", "prod") else None
+        return [EVALUATE[params["op"]].reduce(x, params["axes"], dtype)]
 
     def jvp(self, primals, tangents, params):
         (x,), (dx,), op, axes = primals, tangents, params["op"], params["axes"]
@@ -78,7 +77,7 @@ class Reduce(Primitive):
 
     def transpose(self, cts, args, params):
         shape = args[0].type.shape
-        return [movement.broadcast(kept(cts[0], shape, params["axes"]), shape)]
+        return [movement.spread(kept(cts[0], shape, params["axes"]), shape)]
 
     def batch(self, size, args, mapped, params):
         return bind(self, args, {**params, "axes": tuple(a + 1 for a in params["axes"])}), [True]
