@@ -13,87 +13,54 @@ functions and methods, each a function of unboxed arguments.  The operators are 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from rune.advice import instead
 from rune.level import TracedValueError, Value, escaped, stack
 from rune.program import Type
+from rune.refusals import NUMBERS, unanswered, unheld, unread
 
-__all__ = ["Traced", "box", "raw", "tables", "unbox", "view"]
+__all__ = ["Traced", "box", "first_traced", "raw", "tables", "unbox", "view"]
 
 
-@dataclasses.dataclass
 class Tables:
     """What NumPy calls become.  Every function takes and gives plain arrays and values."""
 
-    ufuncs: dict = dataclasses.field(default_factory=dict)  # np.ufunc -> f(*operands, **keywords)
-    ufunc_methods: dict = dataclasses.field(
-        default_factory=dict
-    )  # "reduce"... -> f(ufunc, *args, **keywords)
-    functions: dict = dataclasses.field(default_factory=dict)  # NumPy function -> f(*args, **keywords)
-    methods: dict = dataclasses.field(default_factory=dict)  # name -> f(x, *args, **keywords)
-    attributes: dict = dataclasses.field(default_factory=dict)  # name -> f(x)
-    rows: dict = dataclasses.field(
-        default_factory=dict
-    )  # np.ufunc -> the row for which a level may have a short way
-    views: set = dataclasses.field(
-        default_factory=set
-    )  # functions whose result is a view of their first argument, or that argument where they do nothing
-    boxed: set = dataclasses.field(default_factory=set)  # functions that take and give boxes
-    read_only: set = dataclasses.field(default_factory=set)  # those of them that may not be written
-    writes: set = dataclasses.field(
-        default_factory=set
-    )  # functions that give what their first argument holds afterwards
-    outs: dict = dataclasses.field(default_factory=dict)  # function -> the position of its parameter `out`
-    converts: set = dataclasses.field(default_factory=set)  # functions whose result `out` takes by any cast
-    parts: dict = dataclasses.field(default_factory=dict)  # function -> (z, part) -> z with that part
-    getitem: Callable = None  # (x, index) -> value
-    basic: Callable = None  # whether an index makes a view
-    setitem: Callable = None  # (target, index, v) -> the target's new value
-    scatter_flat: Callable = None  # (target, positions, v) -> the target's new value
-    late: Callable = None  # a ufunc the table does not have -> its function, or None
-    augmented: Callable = None  # plain `out` of a ufunc: (ufunc, out, inputs, keywords) -> result, or raises
+    def __init__(self) -> None:
+        self.ufuncs: dict = {}  # np.ufunc -> f(*operands, **keywords)
+        self.ufunc_methods: dict = {}  # "reduce"... -> f(ufunc, *args, **keywords)
+        self.functions: dict = {}  # NumPy function -> f(*args, **keywords)
+        self.methods: dict = {}  # name -> f(x, *args, **keywords)
+        self.attributes: dict = {}  # name -> f(x)
+        self.rows: dict = {}  # np.ufunc -> the row for which a level may have a short way
+        self.views: set = set()  # functions that give a view of their first argument, or that itself
+        self.boxed: set = set()  # functions that take and give boxes
+        self.read_only: set = set()  # those of them that may not be written
+        self.writes: set = set()  # functions that give what their first argument holds afterwards
+        self.outs: dict = {}  # function -> the position of its parameter `out`
+        self.converts: set = set()  # functions whose result `out` takes by any cast
+        self.parts: dict = {}  # function -> (z, part) -> z with that part
+        self.getitem: Any = None  # (x, index) -> value
+        self.basic: Any = None  # whether an index makes a view
+        self.setitem: Any = None  # (target, index, v) -> the target's new value
+        self.scatter_flat: Any = None  # (target, positions, index, type of the view, v) -> its new value
+        self.late: Any = None  # a ufunc the table does not have -> its function, or None
+        # (box, ufunc, method, out, inputs, keywords) with a plain array in `out` -> the result, or raises
+        self.augmented: Any = None
 
 
 tables = Tables()
-
-LOST = {
-    "float": "a Python float cannot hold it: use NumPy's functions, and write into rune.asarray(plain) or np.zeros_like(x)",
-    "int": "a Python int cannot hold it: use x.astype(int), and static_argnames for a size",
-    "complex": "a Python complex cannot hold it: use NumPy's functions, and write into rune.asarray(plain) or np.zeros_like(x)",
-    "index": "use rune.asarray(x)[i] to index by it, static_argnames for a shape",
-    "asarray": "a plain array cannot hold it: build with np.stack, np.concatenate or np.array(..., like=x), index with rune.asarray(plain)[i], "
-    "write into rune.asarray(plain) or np.zeros_like(x), multiply with plain @ x",
-}
-LOST["pickle"] = "return it from the function and pickle the result"
-KNOWN = {
-    "bool": "its value is not known here: choose with np.where, branch with rune.cond, or name the argument in static_argnames",
-    "item": "its value is not known here: compute with the array, or read the result outside",
-    "format": "its value is not known here: write it without a format, as in f'{x}', or print the result outside",
-}
 
 
 class Traced:
     """An array of a running transformation."""
 
     __slots__ = (
-        "__weakref__",
-        "_base",
-        "_copies",
-        "_link",
-        "_made",
-        "_move",
-        "_origin",
-        "_part",
-        "_places",
-        "_seen",
-        "_value",
-        "_writeable",
-    )
+        "__weakref__", "_base", "_copies", "_link", "_made", "_move", "_origin", "_part", "_places", "_seen",
+        "_value", "_writeable",
+    )  # fmt: skip
     __array_priority__ = 1000.0
     __hash__ = None  # as an array's
 
@@ -172,17 +139,13 @@ class Traced:
         try:
             return level.concrete(value)
         except TracedValueError as error:
-            advice = advised(what, KNOWN.get(what, KNOWN["item"]))
-            raise TracedValueError(f"{what}: {error}; {advice}") from None
+            raise unread(what, error) from None
 
     def _refuse(self, what: str) -> TracedValueError:
         level = self._read().level
         if not level.alive:
             return escaped(level)
-        advice = advised(what, LOST[what])
-        if what in ("float", "int", "complex") and self._known():
-            advice += "; x.item() reads the value, without its derivative"
-        return TracedValueError(f"{what}: the value is traced by {level.name}; {advice}")
+        return unheld(what, level, known=what in NUMBERS and self._known())
 
     def _known(self) -> bool:
         try:
@@ -270,7 +233,7 @@ class Traced:
             return None
         f = tables.ufuncs.get(ufunc) or tables.late(ufunc)
         if f is None:
-            raise unanswered(self._read().level.name, ufunc)
+            raise unanswered(self._read().level, ufunc)
         targets = () if out is None else out
         if any(t is not None and not isinstance(t, Traced) for t in targets):
             return tables.augmented(self, ufunc, method, targets, inputs, keywords)
@@ -386,7 +349,7 @@ class Traced:
 
     def _assign(self, x: Any, name: str = "", casting: str = "same_kind") -> None:
         """Write all of `x`, the result of the ufunc of that name, under NumPy's casting rule for `out`."""
-        dtype = np.asarray(x).dtype if not isinstance(x, Traced) else x.dtype
+        dtype = x.dtype if isinstance(x, Traced) else np.asarray(x).dtype
         if not np.can_cast(dtype, self.dtype, casting):
             of = f"ufunc {name!r}" if name else "ufunc"
             raise TypeError(
@@ -404,22 +367,6 @@ class Traced:
                 f"return the new array from the function instead"
             )
         self._value = new
-
-
-def advised(what: str, general: str) -> str:
-    """Why a call is refused, and what to write for it: for what the user wrote where that is known, else in general."""
-    known = instead(what)
-    reason, colon, _ = general.partition(": ")
-    return f"{reason}{colon}{known}" if known and colon else known or general
-
-
-def unanswered(level: str, ufunc: np.ufunc) -> TypeError:
-    name = ufunc.__name__
-    if getattr(np, name, None) is ufunc:
-        return TypeError(f"{level}: numpy.{name} has no rule")
-    return TypeError(
-        f"{level}: the ufunc {name} has no rule: call it with rune.callback, and give its derivative with rune.custom_jvp"
-    )
 
 
 def same_index(a: Any, b: Any) -> bool:
@@ -550,7 +497,7 @@ def unbox(x: Any) -> Any:
     if kind is Traced:
         return x._read()
     if kind is tuple or kind is list:
-        return kind(unbox(v) for v in x)
+        return kind([unbox(v) for v in x])
     if kind is dict:
         return {k: unbox(v) for k, v in x.items()}
     return x
