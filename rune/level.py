@@ -3,7 +3,8 @@
 A *level* is one running transformation: an interpreter on this thread's stack.  It owns immutable
 *values*; whatever is no `Value` is plain (an array, a NumPy scalar, a Python number).  `bind` hands
 an operation to the highest level among its arguments, which treats lower levels' values as
-constants; with no value among them the operation is NumPy's.
+constants; with no value among them the operation is NumPy's, but for a loop or branch in a trace, which
+is recorded: Python would take its steps one by one.
 """
 
 from __future__ import annotations
@@ -148,6 +149,8 @@ def bind(primitive: Any, args: list, params: dict) -> list:
         if isinstance(a, Value) and (top is None or a.level.depth > top.depth):
             top = a.level
     if top is None:
+        if primitive.staged and tracing():
+            return innermost_trace().process(primitive, args, params)
         return primitive.evaluate(args, params)
     if not top.alive:
         raise escaped(top)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import Level, Value, bind, opened, running
+from rune.level import Level, Value, apply, bind, opened, running
 from rune.native import nest
 from rune.primitives.map import map_
 from rune.primitives.movement import broadcast_
@@ -262,6 +262,7 @@ def run(program: Program, args: list) -> list:
     env = dict(zip(map(id, program.inputs), args, strict=True))
     read = lambda v: v.value if isinstance(v, Literal) else env[id(v)]
     for e in program.equations:
-        outs = bind(e.primitive, [read(v) for v in e.inputs], e.params)
+        binding = apply if e.effect else bind  # what has an effect happens where it stands
+        outs = binding(e.primitive, [read(v) for v in e.inputs], e.params)
         env.update(zip(map(id, e.outputs), outs, strict=True))
     return [read(v) for v in program.outputs]

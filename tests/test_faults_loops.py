@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import rune
+from rune.constructs.iterate import while_
+from rune.constructs.scan import scan as scan_primitive
 
 x3 = np.array([0.3, -0.7, 1.2])
 WRAPS = {"eager": lambda f: f, "compiled": rune.jit}
@@ -190,6 +192,63 @@ def test_a_branch_that_always_fails_fails_where_it_is_taken(wrap):
         f(np.array([-1.0, 1.0]))
 
 
+DERIVED = {
+    "jit": rune.jit,
+    "jit of grad": lambda f: rune.jit(rune.grad(f)),
+    "grad of jit": lambda f: rune.grad(rune.jit(f)),
+    "jit of jvp": lambda f: rune.jit(lambda x: rune.jvp(f, (x,), (x * 0 + 1,))[1]),
+    "hessian": lambda f: rune.jit(rune.hessian(f)),
+    "vmap of jit": lambda f: lambda x: rune.vmap(rune.jit(f))(np.stack([x, x]))[0],
+    "jit of vmap of grad": lambda f: lambda x: rune.jit(rune.vmap(rune.grad(f)))(np.stack([x, x]))[0],
+}
+ALWAYS_FAIL = {
+    "check": lambda x: (rune.check(False, "always"), x)[1],
+    "host": lambda x: x + rune.callback(lambda: 1 / 0, np.float64(0)),
+    "switch": lambda x: x * rune.switch(rune.detach(x * 0).astype(np.int64) + 5, [np.sin, np.cos], x),
+    "scan": lambda x: rune.scan(lambda c, k: (ALWAYS_FAIL["check"](c), None), x, np.arange(3))[0],
+    "jit": rune.jit(lambda x: ALWAYS_FAIL["check"](x) ** 2),
+    "remat": rune.remat(lambda x: ALWAYS_FAIL["check"](x) ** 2),
+}
+
+
+@pytest.mark.parametrize("transform", DERIVED.values(), ids=DERIVED)
+@pytest.mark.parametrize("f", ALWAYS_FAIL.values(), ids=ALWAYS_FAIL)
+def test_what_fails_whatever_it_is_given_fails_in_the_step_that_takes_it(transform, f):
+    def loop(at):
+        step = lambda c, k: (rune.cond(k == at, f, lambda c: c * 1.5, c), None)
+        return lambda x: rune.scan(step, x, np.arange(4))[0]
+
+    np.testing.assert_allclose(
+        transform(loop(at=9))(2.0), transform(lambda x: x * 1.5**4)(2.0), err_msg="not taken"
+    )
+    with pytest.raises((ValueError, IndexError, ZeroDivisionError)) as failed:
+        transform(loop(at=2))(2.0)
+    assert failed.type is ZeroDivisionError or "step 2" in str(failed.value)
+
+
+CONSTANT_LOOPS = {
+    "of a linear step": lambda x: rune.scan(lambda c, _: (c * 0.5, None), x, None, length=5)[0],
+    "over constants": lambda x: x * rune.scan(lambda c, r: (c * 0.5 + r, None), 1.0, np.arange(5.0))[0],
+    "until a constant": lambda x: x * rune.iterate(lambda c: c * 2, 1.0, until=lambda c: c > 9, max_steps=5),
+    "in a scan": lambda x: rune.scan(
+        lambda c, _: (CONSTANT_LOOPS["over constants"](c), None), x, None, length=2
+    )[0],
+}
+
+
+@pytest.mark.parametrize("transform", DERIVED.values(), ids=DERIVED)
+@pytest.mark.parametrize("f", CONSTANT_LOOPS.values(), ids=CONSTANT_LOOPS)
+def test_no_step_of_a_derived_loop_is_python_s(transform, f, monkeypatch):
+    want = transform(lambda x: x * (f(2.0) / 2.0))(2.0)  # each of them is linear
+
+    def evaluate(*_):
+        raise AssertionError("Python took the steps")
+
+    for primitive in (type(scan_primitive), type(while_)):
+        monkeypatch.setattr(primitive, "evaluate", evaluate)
+    np.testing.assert_allclose(transform(f)(2.0), want)
+
+
 # Totals ---------------------------------------------------------------------------------------------
 
 total = rune.Total("total")
@@ -236,6 +295,26 @@ def test_additions_are_differentiated_wherever_they_are_made(wrap, loop):
     np.testing.assert_allclose(wrap(rune.grad(rune.grad(f)))(0.5), second, rtol=1e-6)
     along = wrap(lambda x: rune.jvp(f, (x,), (1.0,))[1])
     np.testing.assert_allclose(along(0.5), rune.grad(f)(0.5))
+
+
+@pytest.mark.parametrize("transform", [*DERIVED.values(), rune.grad], ids=[*DERIVED, "grad"])
+@pytest.mark.parametrize("k", [0, 1])
+def test_what_is_computed_again_adds_what_the_branch_it_takes_adds(transform, k):
+    one, other = rune.Total("one"), rune.Total("other")
+
+    def adds(y):
+        one.add(y)
+        other.add(2 * y)
+        return y**2
+
+    def loss(x):
+        captures = lambda y: rune.map(lambda r: r * x, y * ones)[0]
+        body = rune.remat(lambda y: captures(y) + rune.switch(k, [np.sin, adds], y))
+        (result, a), b = other.collect(0.0, lambda: one.collect(0.0, lambda: body(x)))
+        return result + a**2 + 3 * b
+
+    plain = [lambda x: x**2 + np.sin(x), lambda x: 3 * x**2 + 6 * x]
+    np.testing.assert_allclose(transform(loss)(0.7), transform(plain[k])(0.7))
 
 
 # Errors ---------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ __all__ = ["cond_"]
 class Cond(Primitive):
     name = "cond"
     recompute = False
+    staged = True
 
     def effect(self, params):
         return next((b.effect for b in params["branch"] if b.effect), None)

@@ -42,6 +42,7 @@ FEW = 16
 class While(Primitive):
     name = "iterate"
     recompute = False
+    staged = True
 
     def effect(self, params):
         return params["step"].effect or params["until"].effect

@@ -113,7 +113,7 @@ def remat(f):
             params = {"program": program, "remat": True}
             outs = apply(call, [*values, *captures], params)
         elif isinstance(level, Forward):
-            outs = differentiated(level, lambda values: with_additions(run, values, totals), values, totals)
+            outs = differentiated(level, with_additions(run, totals), values, totals)
         else:
             outs = run(values)
         n = shape["out"].size
@@ -124,11 +124,22 @@ def remat(f):
     return function
 
 
-def with_additions(run: Any, values: list, totals: list) -> list:
-    """What the function returns, and what it adds to totals, all as results."""
-    outs, additions = apart(NAME, lambda: run(values))
-    totals[:] = additions
-    return [*outs, *additions.values()]
+def with_additions(run: Any, totals: list) -> Any:
+    """`run` with its additions behind its results, to those totals that its first call added to.
+
+    A trace of it also adds to those of branches that were not taken, which are zero.
+    """
+    called = False
+
+    def both(values):
+        nonlocal called
+        outs, additions = apart(NAME, lambda: run(values))
+        if not called:
+            totals.extend(additions)
+            called = True
+        return [*outs, *(additions[total] for total in totals)]
+
+    return both
 
 
 def differentiated(level: Forward, run: Any, values: list, totals: list) -> list:

@@ -41,6 +41,7 @@ __all__ = ["scan"]
 class Scan(Primitive):
     name = "scan"
     recompute = False
+    staged = True
 
     def effect(self, params):
         return params["step"].effect
