@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 TINY = {
     "running_sum_gradient": lambda data: (data[0][:50],),
     "eager_gradient": lambda data: data,
+    "eager_operations": lambda data: data,
     "lorenz": lambda data: (*data[:2], 20, data[3]),
     "lorenz_gradient": lambda data: (*data[:2], 20, data[3]),
     "pair_potential_gradient": lambda data: (data[0][:7],),

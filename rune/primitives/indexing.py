@@ -141,11 +141,11 @@ class Scatter(Indexed):
         return [types[0].strong()]
 
     def evaluate(self, args, params):
-        return [self.written(np.array(args[0], copy=True), *args[1:], params)]
+        return [self.written(np.array(args[0], copy=True), args[1:], params)]
 
-    def written(self, out, updates, *rest):
+    def written(self, out, args, params):
         """`out` itself, written to."""
-        *indices, params = rest
+        updates, *indices = args
         write = out.__setitem__ if params["op"] == "set" else functools.partial(np.add.at, out)
         at_indices(lambda indices: write(indices, updates), out.shape, indices, params)
         return out

@@ -284,10 +284,11 @@ class Update(Linear):
         return [types[0].strong()]
 
     def evaluate(self, args, params):
-        return [self.written(np.array(args[0], copy=True), args[1], params)]
+        return [self.written(np.array(args[0], copy=True), args[1:], params)]
 
-    def written(self, out, updates, params):
+    def written(self, out, args, params):
         """`out` itself, written to."""
+        (updates,) = args
         region = self.region(np.shape(updates), params)
         if params["op"] == "set":
             out[region] = updates

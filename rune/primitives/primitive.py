@@ -53,7 +53,7 @@ class Into:
     def add(self, total: Any, own: bool = False) -> Any:
         """`total` plus the contribution: in place where it is `own`, a plain array that nothing else holds."""
         if own and not isinstance(total, Value) and not any(isinstance(a, Value) for a in self.args):
-            return self.write.written(total, *self.args, self.params)
+            return self.write.written(total, self.args, self.params)
         return bind(self.write, [total, *self.args], self.params)[0]
 
 
