@@ -39,7 +39,7 @@ tables.parts |= {real: lambda z, x: e.complex(x, e.imag(z)), imag: lambda z, x: 
 @function("angle")
 def angle(z, deg=False):
     z = asarray(z)
-    out = e.arctan2(e.imag(z), e.real(z)) if dtype_of(z).kind == "c" else e.arctan2(cast(0, dtype_of(z)), z)
+    out = e.arctan2(e.imag(z), e.real(z)) if dtype_of(z).kind == "c" else e.arctan2(0, z)
     return e.mul(out, 180 / math.pi) if deg else out
 
 

@@ -16,7 +16,7 @@ from rune.numpy.reductions import reduced
 from rune.numpy.register import function
 from rune.numpy.sets import flatnonzero
 from rune.numpy.shapes import entries, size_of, take_axis
-from rune.numpy.sorting import bounded, flat, searchsorted
+from rune.numpy.sorting import bounded, flat, searchsorted, within
 from rune.primitives import indexing as primitive
 from rune.primitives import movement
 from rune.primitives.map import cast
@@ -49,6 +49,7 @@ def edges_of(name: str, a: Any, bins: Any, range_: Any) -> Any:
         low, high = 0.0, 1.0
     else:
         low, high = reduced("min", a), reduced("max", a)
+        require(e.logical_and(e.isfinite(low), e.isfinite(high)), "autodetected range is not finite")
     same = e.eq(low, high)  # NumPy widens an empty range by a half on both sides
     low, high = e.select(same, e.sub(low, 0.5), low), e.select(same, e.add(high, 0.5), high)
     return cast(linspace(low, high, n + 1), dtype_of(a) if dtype_of(a).kind == "f" else np.float64)
@@ -161,10 +162,6 @@ def ravel_multi_index(multi_index, dims, mode="raise", order="C"):
     for i, n in zip(parts[1:], dims[1:], strict=True):
         total = e.add(e.mul(total, n), i)
     return total
-
-
-def within(i: Any, n: int) -> Any:
-    return e.logical_and(e.ge(i, 0), e.lt(i, n))
 
 
 @function("unravel_index")

@@ -19,6 +19,7 @@ from rune.numpy.arguments import (
     lifted,
     on_cpu,
     operand,
+    require,
     shape_of,
     shape_to,
     supported,
@@ -139,9 +140,16 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 @function("geomspace")
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     start, stop = asarray(start), asarray(stop)
+    require(e.logical_and(e.ne(start, 0), e.ne(stop, 0)), "Geometric sequence cannot include zero")
     sign = e.sign(start)
-    y = linspace(e.log10(e.mul(start, sign)), e.log10(e.mul(stop, sign)), num, endpoint, axis=0)
+    y = linspace(e.log10(e.div(start, sign)), e.log10(e.div(stop, sign)), num, endpoint, axis=0)
     out = e.mul(sign, e.pow(10.0, y))
+    # Both ends are the numbers given, which a power of a logarithm may miss.
+    end = lambda x: cast(movement.broadcast(x, (1, *shape_of(out)[1:])), dtype_of(out))
+    n = shape_of(out)[0]
+    last = n - 1 if endpoint and n > 1 else n
+    parts = [end(start), movement.part(out, 0, 1, last), *([end(stop)] if last < n else [])]
+    out = movement.concatenate(parts, 0) if n else out
     out = moveaxis(out, 0, axis) if axis != 0 else out
     return cast(out, np.result_type(dtype_of(out), float) if dtype is None else dtype)
 

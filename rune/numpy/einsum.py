@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
 from rune.level import Value
 from rune.numpy.arguments import asarray, promote, shape_of
-from rune.numpy.products import dot, pair, summed
+from rune.numpy.products import check_inner, dot, pair, summed
 from rune.numpy.register import function
 from rune.primitives import movement
 from rune.primitives.indexing import gather
@@ -171,6 +172,8 @@ def multi_dot(arrays, *, out=None):
     if len(arrays) == 2:
         return dot(*arrays)
     vectors = len(shape_of(arrays[0])) == 1, len(shape_of(arrays[-1])) == 1
+    for a, b in itertools.pairwise(arrays):
+        check_inner("shapes {} and {} not aligned", a, -1, b, -2 if len(shape_of(b)) > 1 else 0)
     labels = [(k, k + 1) for k in range(len(arrays))]
     labels[0] = labels[0][1:] if vectors[0] else labels[0]
     labels[-1] = labels[-1][:1] if vectors[1] else labels[-1]

@@ -117,6 +117,7 @@ def power(x: Any, y: Any, operator: bool = False) -> Any:
         found = short(TABLE[NAMED.get(y, "pow")], (x,) if y in NAMED else (x, y))
         if found is not None:
             return found
+    y = y[()] if isinstance(y, np.ndarray) else y  # a number, where it has no axes
     dtype = common(x, y)
     if dtype.kind in "iu" and dtype_of(y).kind == "i":
         whole_exponent(y)
@@ -273,7 +274,10 @@ def radians(x):
 @ufunc("spacing")
 def spacing(x):
     (x,) = in_loop(np.spacing, (x,))
-    return e.sub(e.nextafter(x, e.copysign(cast(np.inf, dtype_of(x)), x)), x)
+    away = cast(np.inf, dtype_of(x))
+    if dtype_of(x) != np.float16:  # whose loop goes up from negative numbers too
+        away = e.copysign(away, x)
+    return e.sub(e.nextafter(x, away), x)
 
 
 # Choices
@@ -296,6 +300,7 @@ def choose_between(condition: Any, x: Any, y: Any) -> Any:
 
 @function("select")
 def select(condlist, choicelist, default=0):
+    condlist, choicelist = (entries(x) if isinstance(x, Value) else x for x in (condlist, choicelist))
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
     if not len(condlist):

@@ -37,12 +37,17 @@ from rune.trace import record
 __all__ = ["inv", "norm", "solve"]
 
 
+def computable(x: Any) -> Any:
+    x = inexact(asarray(x))
+    if dtype_of(x) == np.float16:
+        raise TypeError("array type float16 is unsupported in linalg")
+    return x
+
+
 def matrices(*xs: Any, square: bool = False) -> list:
     """The arguments as arrays of matrices, floating or complex, in their common dtype."""
-    xs = promote(*(inexact(asarray(x)) for x in xs))
+    xs = promote(*map(computable, xs))
     for x in xs:
-        if dtype_of(x) == np.float16:
-            raise TypeError("array type float16 is unsupported in linalg")
         if len(shape_of(x)) < 2:
             raise np.linalg.LinAlgError(
                 f"{len(shape_of(x))}-dimensional array given. Array must be at least two-dimensional"
@@ -70,7 +75,7 @@ def solve(a, b):
     if vector:
         b = movement.reshape(b, (*shape_of(b), 1))
     (a,) = matrices(a, square=True)
-    a, b = promote(a, inexact(b))
+    a, b = promote(a, computable(b))
     n = shape_of(a)[-1]
     if len(shape_of(b)) < 2 or shape_of(b)[-2] != n:
         raise ValueError(
@@ -145,6 +150,8 @@ factor.Pinv.program = staticmethod(pinv_program)
 @function("linalg.pinv")
 def pinv(a, rcond=None, hermitian=False, *, rtol=None):
     a = asarray(a)
+    if rcond is not None and rtol is not None and rtol is not np._NoValue:
+        raise ValueError("`rtol` and `rcond` can't be both set.")
     if len(shape_of(a)) > 1 and 0 in shape_of(a)[-2:]:
         return swap_last(a)
     (a,) = [stated(a, "L")] if hermitian else matrices(a)

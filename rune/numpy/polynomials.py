@@ -17,13 +17,14 @@ from rune.numpy.triangles import vander
 from rune.primitives import movement
 from rune.primitives.indexing import gather
 from rune.primitives.map import cast
+from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e
 
 __all__ = ["convolve", "polyval"]
 
 
-def one_axis(x: Any) -> Any:
-    if len(shape_of(x)) > 1:
+def one_axis(x: Any, deep: bool = False) -> Any:
+    if len(shape_of(x)) > 1 and not deep:
         raise ValueError("object too deep for desired array")
     return x if shape_of(x) else movement.reshape(x, (1,))
 
@@ -55,7 +56,13 @@ def slid(a: Any, v: Any, mode: str) -> Any:
         a = movement.pad(a, (before,), (after,))
     size = n + before + after - m + 1
     windows = gather(a, [np.arange(size)[:, None] + np.arange(m)])
-    return times(windows, v, ((1,), (0,)), ((), ()))
+    if dtype_of(v).kind not in "fc" or not (before or after):
+        return times(windows, v, ((1,), (0,)), ((), ()))
+    # What lies beyond the ends is no part of a sum: a 0 there times an infinite v would be NaN.
+    inside = np.zeros(n + before + after, bool)
+    inside[before : before + n] = True
+    inside = np.lib.stride_tricks.sliding_window_view(inside, m)
+    return reduce("sum", e.select(inside, e.mul(windows, v), 0), (1,))
 
 
 MODES = ("valid", "same", "full")
@@ -77,9 +84,9 @@ def named(mode: Any) -> str:
 @function("polyval")
 def polyval(p, x):
     p, x = asarray(p), asarray(x)
-    y = np.zeros(shape_of(x), np.result_type(dtype_of(p), dtype_of(x)))
-    for k, c in enumerate(entries(p)):
-        y = movement.broadcast(c, shape_of(x)) if k == 0 else e.add(e.mul(y, x), c)
+    y = np.zeros(shape_of(x), dtype_of(x))
+    for c in entries(p):
+        y = e.add(e.mul(y, x), c)
     return y
 
 
@@ -93,15 +100,25 @@ def polysub(a1, a2):
     return e.sub(*same_length(a1, a2))
 
 
+def coefficients(p: Any) -> Any:
+    p = asarray(p)
+    if len(shape_of(p)) > 1:
+        raise ValueError("Polynomial must be 1d only.")
+    return vector(p)
+
+
 def same_length(*polynomials: Any) -> list:
-    ps = [vector(p) for p in polynomials]
+    ps = [one_axis(asarray(p), deep=True) for p in polynomials]
     n = max(shape_of(p)[0] for p in ps)
+    if all(shape_of(p)[0] == n for p in ps):
+        return ps
+    ps = [coefficients(p) for p in ps]
     return [movement.pad(p, (n - shape_of(p)[0],), (0,)) for p in ps]
 
 
 @function("polymul")
 def polymul(a1, a2):
-    return convolve(vector(a1), vector(a2))
+    return convolve(coefficients(a1), coefficients(a2))
 
 
 @function("polyder")
@@ -142,7 +159,7 @@ def poly(seq_of_zeros):
 
 @function("polydiv")
 def polydiv(u, v):
-    u, v = promote(*(inexact(vector(p)) for p in (u, v)))
+    u, v = promote(*(inexact(coefficients(p)) for p in (u, v)))
     m, n = shape_of(u)[0], shape_of(v)[0]
     if m < n:
         return np.zeros(1, dtype_of(u)), u

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rune.level import Value
-from rune.numpy.arguments import asarray, axes_of, axis_of, dtype_of, operand, real_dtype, shape_of
+from rune.numpy.arguments import asarray, axes_of, axis_of, dtype_of, operand, real_dtype, require, shape_of
 from rune.numpy.register import function
 from rune.primitives import movement
 from rune.primitives.map import cast
@@ -353,12 +353,18 @@ def nanmin(a, axis=None, out=None, keepdims=False, initial=MISSING, where=True):
 
 @function("nanargmax")
 def nanargmax(a, axis=None, out=None, *, keepdims=False):
-    return extreme_index("argmax", without_nan(a, -np.inf)[0], axis, keepdims)
+    return known_extreme_index("argmax", *without_nan(a, -np.inf), axis, keepdims)
 
 
 @function("nanargmin")
 def nanargmin(a, axis=None, out=None, *, keepdims=False):
-    return extreme_index("argmin", without_nan(a, np.inf)[0], axis, keepdims)
+    return known_extreme_index("argmin", *without_nan(a, np.inf), axis, keepdims)
+
+
+def known_extreme_index(op: str, a: Any, missing: Any, axis: Any, keepdims: Any) -> Any:
+    if missing is not None:
+        require(e.logical_not(reduced("all", missing, axis)), "All-NaN slice encountered")
+    return extreme_index(op, a, axis, keepdims)
 
 
 def present(a: Any, where: Any) -> Any:

@@ -110,6 +110,8 @@ def isin(element, test_elements, assume_unique=False, invert=False, *, kind=None
 @function("bincount")
 def bincount(x, /, weights=None, minlength=0):
     x = asarray(x)
+    if len(shape_of(x)) != 1:
+        raise ValueError(f"object of too {'deep' if shape_of(x) else 'small'} depth for desired array")
     size = integer(minlength)
     if isinstance(x, Value):
         if not size:
@@ -125,6 +127,8 @@ def compress(condition, a, axis=None, out=None):
     a = asarray(a)
     if isinstance(condition, Value):
         raise dependent("compress", condition)
+    if np.ndim(condition) != 1:
+        raise ValueError("condition must be a 1-d array")
     if axis is None:
         a, axis = flat(a), 0
     return take(a, np.flatnonzero(condition), axis)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rune.level import Value
-from rune.numpy.arguments import asarray, axis_of, dtype_of, operand, promote, shape_of
+from rune.numpy.arguments import asarray, axis_of, castable, dtype_of, operand, promote, require, shape_of
 from rune.numpy.register import function
 from rune.numpy.shapes import entries, take_axis
 from rune.primitives import indexing as primitive
@@ -210,6 +210,19 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 # Reading at indices
 
 
+def positions(indices: Any, casting: str) -> Any:
+    """Indices converted by NumPy's rule of that name."""
+    if isinstance(indices, (list, tuple)) and not indices:
+        return np.zeros(0, np.int64)
+    indices = asarray(indices)
+    castable(indices, np.int64, casting)
+    return cast(indices, np.int64)
+
+
+def within(indices: Any, n: int) -> Any:
+    return e.logical_and(e.ge(indices, 0), e.lt(indices, n))
+
+
 def bounded(indices: Any, n: int, mode: str) -> Any:
     """Indices along an axis of n by NumPy's `mode`; what "raise" finds is found where they are used."""
     if mode == "raise":
@@ -223,18 +236,14 @@ def bounded(indices: Any, n: int, mode: str) -> Any:
 
 @function("take", method="take")
 def take(a, indices, axis=None, out=None, mode="raise"):
-    a, indices = asarray(a), asarray(indices)
-    if dtype_of(indices).kind not in "iub":
-        raise TypeError(
-            f"Cannot cast array data from {dtype_of(indices)!r} to dtype('int64') according to the rule 'safe'"
-        )
+    a, indices = asarray(a), positions(indices, "same_kind")
     if axis is None:
         a, axis = flat(a), 0
     if not shape_of(a):
         a = flat(a)
     axis = axis_of(axis, len(shape_of(a)))
     n, k = len(shape_of(a)), len(shape_of(indices))
-    indices = bounded(cast(indices, np.int64), shape_of(a)[axis], mode)
+    indices = bounded(indices, shape_of(a)[axis], mode)
     if shape_of(a)[axis] == 0 and math.prod(shape_of(indices)):
         raise IndexError("cannot do a non-empty take from an empty axes.")
     front = movement.permute(a, (axis, *(j for j in range(n) if j != axis)))
@@ -274,13 +283,11 @@ def take_along_axis(arr, indices, axis=-1):
 
 @function("choose", method="choose")
 def choose(a, choices, out=None, mode="raise"):
-    a = asarray(a)
+    a = positions(a, "safe")
     choices = promote(*map(operand, choices)) if isinstance(choices, (list, tuple)) else entries(choices)
     n = len(choices)
-    if mode == "raise" and not isinstance(a, Value) and (np.any(a < 0) or np.any(a >= n)):
-        raise ValueError("invalid entry in choice array")
-    if mode == "raise" and isinstance(a, Value):
-        mode = "clip"
+    if mode == "raise":
+        require(within(a, n), "invalid entry in choice array")
     a = bounded(a, n, mode)
     shape = np.broadcast_shapes(shape_of(a), *map(shape_of, choices))
     out = movement.broadcast(choices[-1], shape)

@@ -68,7 +68,8 @@ def quantile_of(a: Any, q: Any, axis: Any, method: str, keepdims: Any, skip_nan:
     if dtype_of(asarray(a)).kind in "bc":
         raise TypeError("a must be an array of real numbers")
     # An element of the array keeps its dtype; what is interpolated has the common one of array and q.
-    element = method in ELEMENTS
+    # With whole q every place of the linear method is one of them.
+    element = method in ELEMENTS or (method == "linear" and dtype_of(asarray(q)).kind in "iu")
     if skip_nan and 0 in shape_of(asarray(a)):
         return mean(a, axis, keepdims=keepdims)  # NumPy's answer, whatever the shape of q
     dtype = dtype_of(asarray(a)) if element else common(inexact(asarray(a)), q)
@@ -197,8 +198,7 @@ def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
     a, shape, axes = sorted_last(a, axis)
     n = shape_of(a)[-1]
     if n == 0:
-        missing = movement.broadcast(cast(np.nan, dtype_of(inexact(a))), shape_of(a)[:-1])
-        return keep(missing, shape, axes, keepdims)
+        return keep(mean(a, -1), shape, axes, keepdims)
     last = len(shape_of(a)) - 1
     low, high = pick(a, (n - 1) // 2), pick(a, n // 2)
     out = (

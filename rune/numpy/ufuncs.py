@@ -59,6 +59,8 @@ def reduce(ufunc, array, axis=0, dtype=None, keepdims=False, initial=MISSING, wh
             raise ValueError(
                 f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where mask one has to specify 'initial'"
             )
+        if start is None:
+            start = identity(ufunc, dtype_of(a))  # hypot and gcd of one number give its size
         where = cast(operand(where), bool)
         shape = np.broadcast_shapes(shape_of(a), shape_of(where))
         where = movement.broadcast(where, shape)
@@ -144,10 +146,11 @@ def log_sum(ufunc: np.ufunc, a: Any, axes: tuple, keepdims: Any, initial: Any, w
 
 def accumulate(ufunc, array, axis=0, dtype=None):
     f, a = binary(ufunc), asarray(array)
-    if not shape_of(a):
-        raise TypeError("cannot accumulate on a scalar")
     if axis is None:
         raise ValueError("accumulate does not allow multiple axes")
+    if not shape_of(a):
+        axis_of(axis, 1)
+        raise TypeError("cannot accumulate on a scalar")
     axis = axis_of(axis, len(shape_of(a)))
     if ufunc in (np.add, np.multiply):
         return running(DIRECT[ufunc], a, axis, dtype)
@@ -185,6 +188,8 @@ def reduceat(ufunc, array, indices, axis=0, dtype=None):
         raise TracedValueError(
             f"reduceat: the value is traced by {indices.level.name}; its segments would depend on values: use np.add.at"
         )
+    if not shape_of(a):
+        raise TypeError("cannot reduceat on a scalar")
     axis = axis_of(axis, len(shape_of(a)))
     cuts = [*np.asarray(indices).tolist(), shape_of(a)[axis]]
     for start in cuts[:-1]:
