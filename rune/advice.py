@@ -44,7 +44,9 @@ ASKING = {
     }
     | {
         name: f"for scipy.linalg.{name} write rune.linalg.{name}"
-        for name in ("block_diag", "cho_factor", "cho_solve", "expm", "solve", "solve_triangular", "toeplitz")
+        for name in (
+            "block_diag cho_factor cho_solve expm lu lu_factor lu_solve solve solve_triangular toeplitz"
+        ).split()
     }
     | {
         name: f"for scipy.linalg.{name} write np.linalg.{name}"

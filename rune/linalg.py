@@ -16,7 +16,18 @@ from rune.loops import scan
 from rune.numpy import matrices
 from rune.value import box, first_traced, unbox
 
-__all__ = ["block_diag", "cho_factor", "cho_solve", "expm", "solve", "solve_triangular", "toeplitz"]
+__all__ = [
+    "block_diag",
+    "cho_factor",
+    "cho_solve",
+    "expm",
+    "lu",
+    "lu_factor",
+    "lu_solve",
+    "solve",
+    "solve_triangular",
+    "toeplitz",
+]
 
 
 def either(name: str, args: tuple, **keywords: Any) -> Any:
@@ -48,6 +59,18 @@ def expm(A):
     more = np.arange(float(matrices.known_rounds(unbox(times))))
     square = lambda x, k: (np.where((k < times)[..., None, None], x @ x, x), None)
     return scan(square, power, more)[0]
+
+
+def lu(a, permute_l=False, p_indices=False):
+    return either("lu", (a,), permute_l=permute_l, p_indices=p_indices)
+
+
+def lu_factor(a):
+    return either("lu_factor", (a,))
+
+
+def lu_solve(lu_and_piv, b, trans=0):
+    return either("lu_solve", (tuple(lu_and_piv), b), trans=trans)
 
 
 def solve(a, b, lower=False, assume_a=None, transposed=False):

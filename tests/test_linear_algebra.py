@@ -5,13 +5,18 @@ import numpy as np
 import pytest
 
 import rune
+from rune import linalg
 
 L = np.linalg
 rng = np.random.default_rng(8)
 SQUARE = [(2, 3, 3), (0, 0), (0, 3, 3)]
 WIDE = [(3, 4), (2, 4, 3), (3, 0)]
+LARGE = [(2, 5, 9), (9, 5), (30, 26)]  # as loops, and by LAPACK
 DTYPES = [np.float64, np.float32, np.complex64, np.int64]
 H = lambda a: np.conj(np.swapaxes(a, -1, -2))
+apart = lambda a: (
+    a + np.sin(np.arange(a.size, dtype=np.float32)).reshape(a.shape)
+)  # of equal pivots any may be taken
 definite = lambda a: a @ H(a) + 2 * np.eye(a.shape[-1], dtype=a.dtype)
 
 
@@ -38,6 +43,15 @@ VALUES = {
         f"norm {p}": (lambda a, p=p: L.vector_norm(a, ord=p, axis=-1, keepdims=True), SQUARE + WIDE)
         for p in (0, 1, -1, 2, -2, 3, 0.5, np.inf)
     },
+    "lu": (lambda a: linalg.lu(apart(a))[1:], SQUARE + WIDE + LARGE),
+    "lu permuted": (lambda a: linalg.lu(apart(a), permute_l=True), WIDE),
+    "lu permutation": (lambda a: linalg.lu(apart(a))[0], SQUARE[:2] + WIDE[:2]),
+    "lu order": (lambda a: linalg.lu(apart(a), p_indices=True)[0], SQUARE[:2] + WIDE[:2]),
+    "lu_factor": (lambda a: tuple(linalg.lu_factor(apart(a))), [(2, 3, 3), *WIDE[:2], *LARGE]),
+    **{
+        f"lu_solve {t}": (lambda a, t=t: linalg.lu_solve(linalg.lu_factor(apart(a)), a[..., :1] + 1, t), [(2, 3, 3), (30, 30)])
+        for t in (0, 1, 2)
+    },
     "lstsq": (lambda a: L.lstsq(a, a[:, :1])[::2], [(5, 3), (3, 3), (3, 5)]),
     "lstsq rcond": (lambda a: L.lstsq(a, a[:, 0] + 1, rcond=0.4)[::3], [(5, 3), (3, 3), (3, 5)]),
 }  # fmt: skip
@@ -47,6 +61,7 @@ def leaves(x):
     return x if isinstance(x, tuple) else (x,)
 
 
+@pytest.mark.filterwarnings("ignore:Diagonal number .* is exactly zero")
 @pytest.mark.parametrize("name", VALUES)
 def test_values_are_numpys(name):
     f, shapes = VALUES[name]
@@ -109,6 +124,16 @@ SMOOTH = {
     "qr complete": (lambda a: (lambda f: f[0][:, 2:] @ H(f[0][:, 2:]))(L.qr(a, "complete")), (4, 2)),
     "qr complete factors": (lambda a: (lambda f: f[0][:, :2] @ np.sin(f[1][:2]))(L.qr(a, "complete")), (4, 2)),
     "r": (lambda a: L.qr(a, "r"), (4, 3)),
+    "lu": (lambda a: (lambda f: np.sin(f[1]) @ np.cos(f[2]))(linalg.lu(a)), (4, 4)),
+    "lu stacked": (lambda a: (lambda f: np.sin(f[0]) @ np.cos(f[1]))(linalg.lu(a, permute_l=True)), (2, 3, 3)),
+    "lu tall": (lambda a: (lambda f: np.sin(f[0]) @ np.cos(f[1]))(linalg.lu(a, permute_l=True)), (5, 3)),
+    "lu wide": (lambda a: (lambda f: np.sin(f[1]) @ np.cos(f[2]))(linalg.lu(a)), (3, 5)),
+    "lu of a column": (lambda a: linalg.lu(a)[1], (4, 1)),
+    "lu of a row": (lambda a: linalg.lu(a)[2], (1, 4)),
+    **{
+        f"lu_solve {t}": (lambda a, t=t: linalg.lu_solve(linalg.lu_factor(a), a[:, :2] ** 2, t), (3, 3))
+        for t in (0, 1, 2)
+    },
     "pinv": (L.pinv, (4, 3)),
     "pinv wide": (L.pinv, (3, 4)),
     "pinv rank": (lambda a: L.pinv(a[:, :1] @ a[:1], rtol=1e-8), (3, 3)),
@@ -124,7 +149,7 @@ SMOOTH = {
 }  # fmt: skip
 
 
-FACTORISED = ("inv", "solve", "det", "slogdet", "cholesky", "eig", "svd", "qr", "r", "pinv", "lstsq")
+FACTORISED = ("inv", "solve", "lu", "det", "slogdet", "cholesky", "eig", "svd", "qr", "r", "pinv", "lstsq")
 CASES = [(name, np.float64) for name in SMOOTH]
 CASES += [(name, np.complex128) for name in SMOOTH if name.startswith(FACTORISED)]
 
@@ -164,3 +189,44 @@ def test_no_number_hangs_or_passes_for_a_result(n, bad):
         except np.linalg.LinAlgError:
             continue
         assert not all(np.all(np.isfinite(x)) for x in leaves(found))
+
+
+def test_lu_of_a_singular_matrix_has_a_derivative_where_the_last_pivot_is_zero():
+    """No pivot divides by the last one of a square matrix."""
+    a = np.array([[1.0, 2.0], [2.0, 4.0]])
+    (_, dl, du), (_, l, u) = (rune.jvp(linalg.lu, (a,), (np.eye(2),))[k] for k in (1, 0))
+    np.testing.assert_array_equal(u, [[2.0, 4.0], [0.0, 0.0]])
+    # P dA = dL U + L dU, of P dA = [[0, 1], [1, 0]]
+    np.testing.assert_allclose(dl @ u + l @ du, [[0.0, 1.0], [1.0, 0.0]])
+    gradient = rune.grad(lambda a: linalg.lu(a)[2][1, 1])(a)  # of a01 - a00 a11 / a10
+    np.testing.assert_allclose(gradient, [[-2.0, 1.0], [1.0, -0.5]])
+
+
+def test_plain_factors_solve_for_traced_right_hand_sides():
+    factors = linalg.lu_factor(numbers((2, 3, 3), np.float64))
+    b = numbers((3,), np.float64)
+    want = linalg.lu_solve(factors, b)
+    for f in (
+        rune.jit(lambda b: linalg.lu_solve(factors, b)),
+        lambda b: rune.linearize(lambda b: linalg.lu_solve(factors, b), b)[0],
+    ):
+        np.testing.assert_allclose(f(b), want)
+    back = rune.grad(lambda b: np.sum(linalg.lu_solve(factors, b)))(b)
+    np.testing.assert_allclose(back, linalg.lu_solve(factors, np.ones(3), 1).sum(0))
+
+
+@pytest.mark.parametrize(
+    "exchanges, b, trans, error, message",
+    [
+        (np.arange(3.0), np.ones(3), 0, TypeError, "piv: float64"),
+        (np.arange(2), np.ones(3), 0, ValueError, r"piv has shape \(2,\), lu \(3, 3\)"),
+        (np.arange(3), np.ones(4), 0, ValueError, r"lu has shape \(3, 3\), b \(4,\)"),
+        (np.arange(3), np.ones(3), "T", ValueError, "trans is 'T': use 0, 1"),
+        (np.array([1, 3, 2]), np.ones(3), 0, IndexError, "index 3 is out of bounds"),
+    ],
+)
+def test_what_lu_solve_may_not_be_given(exchanges, b, trans, error, message):
+    for f in (rune.jit, rune.vmap, lambda f: lambda b: rune.grad(lambda b: np.sum(f(b)))(b)):
+        lanes = b[None] if f is rune.vmap else b
+        with pytest.raises(error, match=message):
+            f(lambda b: linalg.lu_solve((np.eye(3), exchanges), b, trans))(lanes)

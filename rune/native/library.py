@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from rune.program import Literal
 
-from . import blas, math, nest, spectral, ufunc
+from . import blas, lu, math, nest, spectral, ufunc
 from .function import loop_over
 from .index import Idx, Value
+from .lu import INLINE, UNROLLED, Algebra
 from .source import Buffer, Source
-from .unit import HOST, NOT_POSITIVE, SINGULAR
-
-UNROLLED = 4  # rows up to which a factorisation is straight-line code
-INLINE = 24  # rows up to which it is loops
+from .unit import HOST, NOT_POSITIVE
 
 
 def library(e, form: nest.Library, stage) -> None:
@@ -27,169 +25,6 @@ def library(e, form: nest.Library, stage) -> None:
 
 def over_batch(e, shape):
     return loop_over(e.unit.fn, shape)
-
-
-class Algebra:
-    """Arithmetic on values of one dtype, written as formulas."""
-
-    def __init__(self, fn, kind):
-        self.fn, self.kind = fn, kind
-
-    def __call__(self, op, *a, out=None):
-        return math.apply(self.fn, op, list(a), out or a[0].kind)
-
-    def minus(self, a, x, y):
-        """a - x y"""
-        if self.kind[0] == "f":
-            return math.fadd(self.fn, a, math.fmul(self.fn, x, y), "fsub")
-        return self("sub", a, self("mul", x, y))
-
-    def size(self, a):
-        if self.kind[0] == "c":
-            re, im = math.parts(self.fn, a)
-            f = math.PART[self.kind]
-            return math.apply(self.fn, "add", [math.C(self.fn, "fabs", re), math.C(self.fn, "fabs", im)], f)
-        return math.C(self.fn, "fabs", a)
-
-
-# LU -------------------------------------------------------------------------------------------
-
-
-def lu(e, form, inputs, outs) -> None:
-    a, (out, perm) = inputs[0], outs
-    n = a.shape[-1]
-    check = bool(form.params.get("check"))
-    if n == 0 or not out.size:
-        return
-    unit = e.unit
-    if n > INLINE:
-        lu_lapack(e, a, out, perm, n, check)
-        return
-    with e.kernel(out.size * n, "nest_lu"), over_batch(e, a.shape[:-2]) as p:
-        if n <= UNROLLED:
-            lu_unrolled(unit, a, out, perm, n, check, p)
-        else:
-            lu_loops(e, a, out, perm, n, check, p)
-
-
-def lu_unrolled(unit, a, out, perm, n, check, p) -> None:
-    fn = unit.fn
-    f = Algebra(fn, out.kind)
-    m = [[math.cast(fn, unit.element(a, (*p, i, j)), out.kind) for j in range(n)] for i in range(n)]
-    order = [math.constant(i, "i8") for i in range(n)]
-    for k in range(n):
-        best, where = f.size(m[k][k]), math.constant(k, "i8")
-        for i in range(k + 1, n):
-            s = f.size(m[i][k])
-            c = math.cmp(fn, "ogt", s, best)
-            best = math.select(fn, c, s, best)
-            where = math.select(fn, c, math.constant(i, "i8"), where)
-        for i in range(k + 1, n):
-            here = math.cmp(fn, "eq", where, math.constant(i, "i8"))
-            for j in range(n):
-                m[k][j], m[i][j] = (
-                    math.select(fn, here, m[i][j], m[k][j]),
-                    math.select(fn, here, m[k][j], m[i][j]),
-                )
-            order[k], order[i] = (
-                math.select(fn, here, order[i], order[k]),
-                math.select(fn, here, order[k], order[i]),
-            )
-        if check:
-            unit.fail(math.cmp(fn, "oeq", best, math.num(0.0, best)), SINGULAR)
-        zero = math.not_(fn, math.truth(fn, m[k][k]))
-        pivot = math.select(fn, zero, math.constant(1, out.kind), m[k][k])
-        for i in range(k + 1, n):
-            m[i][k] = f("div", m[i][k], pivot)
-            for j in range(k + 1, n):
-                m[i][j] = f.minus(m[i][j], m[i][k], m[k][j])
-    for i in range(n):
-        for j in range(n):
-            out.store(unit, (*p, i, j), m[i][j])
-        perm.store(unit, (*p, i), order[i])
-
-
-def value(fn, i) -> Value:
-    return fn.index(i)
-
-
-def lu_loops(e, a, out, perm, n, check, p) -> None:
-    unit, fn = e.unit, e.unit.fn
-    f = Algebra(fn, out.kind)
-    real = math.PART.get(out.kind, out.kind)
-
-    def get(b, *at):
-        address, _ = b.address(unit, at)
-        return b.load(unit, address, None)
-
-    with loop_over(fn, (n, n)) as (i, j):
-        out.store(unit, (*p, i, j), math.cast(fn, unit.element(a, (*p, i, j)), out.kind))
-    with loop_over(fn, (n,)) as (i,):
-        perm.store(unit, (*p, i), value(fn, i))
-    best = Buffer(fn.alloca(real, 1), real, (), maybe_product=False)
-    where = Buffer(fn.alloca("i8", 1), "i8", ())
-    stop = math.constant(n, "i8")
-    with fn.loop(n) as k:
-        best.store_flat(unit, 0, f.size(get(out, *p, k, k)))
-        where.store_flat(unit, 0, value(fn, k))
-        with fn.loop_while(value(fn, k + 1), stop) as i:
-            s = f.size(get(out, *p, i, k))
-            old = best.load(unit, best.base, None)
-            c = math.cmp(fn, "ogt", s, old)
-            best.store_flat(unit, 0, math.select(fn, c, s, old))
-            where.store_flat(unit, 0, math.select(fn, c, value(fn, i), where.load(unit, where.base, None)))
-        if check:
-            last = best.load(unit, best.base, None)
-            unit.fail(math.cmp(fn, "oeq", last, math.num(0.0, last)), SINGULAR)
-        w = Idx(((fn.atom(where.load(unit, where.base, None), 0, n - 1), 1),), 0)
-        with fn.loop(n) as j:
-            x, y = get(out, *p, k, j), get(out, *p, w, j)
-            out.store(unit, (*p, k, j), y)
-            out.store(unit, (*p, w, j), x)
-        x, y = get(perm, *p, k), get(perm, *p, w)
-        perm.store(unit, (*p, k), y)
-        perm.store(unit, (*p, w), x)
-        d = get(out, *p, k, k)
-        pivot = math.select(fn, math.truth(fn, d), d, math.constant(1, out.kind))
-        with fn.loop_while(value(fn, k + 1), stop) as i:
-            ratio = f("div", get(out, *p, i, k), pivot)
-            out.store(unit, (*p, i, k), ratio)
-            with fn.loop_while(value(fn, k + 1), stop) as j:
-                out.store(unit, (*p, i, j), f.minus(get(out, *p, i, j), ratio, get(out, *p, k, j)))
-
-
-def transposed(e, target: Buffer, s: Source, p, n) -> None:
-    unit, fn = e.unit, e.unit.fn
-    with loop_over(fn, (n, n)) as (i, j):
-        target.store(unit, (i, j), math.cast(fn, unit.element(s, (*p, j, i)), target.kind))
-
-
-def lu_lapack(e, a, out, perm, n, check) -> None:
-    """LAPACK factors the column-ordered copy; its row exchanges become a permutation."""
-    unit, fn = e.unit, e.unit.fn
-    t = e.passing(out.kind, (n, n))
-    pivots = e.passing("i4", (n,))
-    info = fn.alloca("i4", 1)
-    with over_batch(e, a.shape[:-2]) as p:
-        transposed(e, t, a, p, n)
-        blas.call(unit, blas.LETTER[out.kind] + "getrf", n, n, t.base, n, pivots.base, info)
-        if check:
-            code = fn.here(f"load i32, ptr {info.name}", "i4")
-            unit.fail(math.cmp(fn, "sgt", code, math.num(0, code)), SINGULAR)
-        with loop_over(fn, (n, n)) as (i, j):
-            address, _ = t.address(unit, (j, i))
-            out.store(unit, (*p, i, j), t.load(unit, address, None))
-        with loop_over(fn, (n,)) as (i,):
-            perm.store(unit, (*p, i), value(fn, i))
-        with fn.loop(n) as i:
-            address, _ = pivots.address(unit, (i,))
-            w = math.cast(fn, pivots.load(unit, address, None), "i8")
-            w = Idx(((fn.atom(w, 1, n), 1),), -1)
-            px, _ = perm.address(unit, (*p, i))
-            py, _ = perm.address(unit, (*p, w))
-            x, y = perm.load(unit, px, None), perm.load(unit, py, None)
-            perm.store_at(unit, px, y)
-            perm.store_at(unit, py, x)
 
 
 # solves ---------------------------------------------------------------------------------------
@@ -302,7 +137,7 @@ def substitute(e, factor: Source, p, x: Buffer, xp, n, k, lower, transpose, unit
     with fn.loop(n) as step:
         i = step if forward else (n - 1) - step
         start, stop = (0, i) if forward else (i + 1, n)
-        with fn.loop_while(value(fn, start), value(fn, stop)) as q:
+        with fn.loop_while(fn.index(start), fn.index(stop)) as q:
             t = entry(i, q)
             with fn.loop(k) as j:
                 x.store(unit, (*xp, i, j), f.minus(get(i, j), t, get(q, j)))
@@ -348,8 +183,8 @@ def cholesky(e, form, inputs, outs) -> None:
 
 
 def failed_pivot(unit, fn, d: Value) -> None:
-    """A pivot that is not positive (NaN is none) fails."""
-    unit.fail(math.not_(fn, math.cmp(fn, "ogt", d, math.num(0.0, d))), NOT_POSITIVE)
+    """A pivot that is not positive fails; NaN is a result like others, as to NumPy's LAPACK."""
+    unit.fail(math.cmp(fn, "ole", d, math.num(0.0, d)), NOT_POSITIVE)
 
 
 def real_part(fn, v: Value) -> Value:
@@ -398,16 +233,16 @@ def cholesky_loops(e, a, out, n, p) -> None:
     stop = math.constant(n, "i8")
     with fn.loop(n) as j:
         cell.store_flat(unit, 0, unit.element(a, (*p, j, j)))
-        with fn.loop_while(value(fn, 0), value(fn, j)) as q:
+        with fn.loop_while(fn.index(0), fn.index(j)) as q:
             x = get(j, q)
             cell.store_flat(unit, 0, f.minus(cell.load(unit, cell.base, None), x, conj(fn, x)))
         d = real_part(fn, cell.load(unit, cell.base, None))
         failed_pivot(unit, fn, d)
         root = math.cast(fn, math.C(fn, "sqrt", d), out.kind)
         out.store(unit, (*p, j, j), root)
-        with fn.loop_while(value(fn, j + 1), stop) as i:
+        with fn.loop_while(fn.index(j + 1), stop) as i:
             cell.store_flat(unit, 0, unit.element(a, (*p, i, j)))
-            with fn.loop_while(value(fn, 0), value(fn, j)) as q:
+            with fn.loop_while(fn.index(0), fn.index(j)) as q:
                 v = f.minus(cell.load(unit, cell.base, None), get(i, q), conj(fn, get(j, q)))
                 cell.store_flat(unit, 0, v)
             out.store(unit, (*p, i, j), f("div", cell.load(unit, cell.base, None), root))
@@ -423,7 +258,7 @@ def cholesky_lapack(e, a, out, n, p) -> None:
     code = fn.here(f"load i32, ptr {info.name}", "i4")
     unit.fail(math.cmp(fn, "sgt", code, math.num(0, code)), NOT_POSITIVE)
     zero = math.constant(0, out.kind)
-    with fn.loop(n) as i, fn.loop_while(value(fn, i + 1), math.constant(n, "i8")) as j:
+    with fn.loop(n) as i, fn.loop_while(fn.index(i + 1), math.constant(n, "i8")) as j:
         out.store(unit, (*p, i, j), zero)
 
 
@@ -484,6 +319,6 @@ def argsort(e, form, inputs, outs) -> None:
     sort(e, inputs[0], outs[0])
 
 
-ROUTINES = spectral.ROUTINES | {
-    "lu": lu, "lu_solve": lu_solve, "triangular_solve": triangular_solve, "cholesky": cholesky, "argsort": argsort,
+ROUTINES = spectral.ROUTINES | lu.ROUTINES | {
+    "lu_solve": lu_solve, "triangular_solve": triangular_solve, "cholesky": cholesky, "argsort": argsort,
 }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rune.level import TracedValueError, Value
-from rune.numpy.arguments import asarray, dtype_of, inexact, promote, shape_of
+from rune.numpy.arguments import asarray, dtype_of, inexact, promote, real_dtype, shape_of
 from rune.numpy.elementwise import conjugate
 from rune.numpy.joining import concatenate
 from rune.numpy.linalg import H, eye, matrices, stated
@@ -16,8 +16,13 @@ from rune.numpy.linalg import solve as general_solve
 from rune.numpy.products import matmul
 from rune.numpy.reductions import reduced
 from rune.numpy.shapes import swap_last
+from rune.numpy.sorting import argsort
+from rune.numpy.triangles import tril, triu
 from rune.primitives import linalg, movement
+from rune.primitives import lu as pivoted
+from rune.primitives.determinant import rows_in_order
 from rune.primitives.indexing import gather
+from rune.primitives.map import cast
 from rune.primitives.scalar import e
 
 __all__ = [
@@ -25,6 +30,9 @@ __all__ = [
     "cho_factor",
     "cho_solve",
     "known_rounds",
+    "lu",
+    "lu_factor",
+    "lu_solve",
     "scaled_exponential",
     "solve",
     "solve_triangular",
@@ -88,6 +96,64 @@ def solve(a: Any, b: Any, lower: bool = False, assume_a: str | None = None, tran
     elif assume_a not in (None, "gen", "general", "diagonal", "tridiagonal", "banded"):
         raise ValueError(f"{assume_a} is not a recognized matrix structure")
     return general_solve(a, b)
+
+
+def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple:
+    """`a = p @ l @ u`, or `l[p] @ u`, or `pl @ u`."""
+    (a,) = matrices(a)
+    factors, order, _ = pivoted.factors(a)
+    m, n = shape_of(a)[-2:]
+    last, k = len(shape_of(a)) - 1, min(m, n)
+    low = e.add(tril(movement.part(factors, last, 0, k), -1), np.eye(m, k, dtype=dtype_of(a)))
+    up = triu(movement.part(factors, last - 1, 0, k))
+    rows = argsort(order)
+    if permute_l:
+        return rows_in_order(low, rows), up
+    if p_indices:
+        return cast(rows, np.int32), low, up
+    places = e.eq(movement.reshape(rows, (*shape_of(rows), 1)), np.arange(m))
+    return cast(places, real_dtype(dtype_of(a))), low, up
+
+
+def lu_factor(a: Any) -> tuple:
+    factors, _, exchanges = pivoted.factors(*matrices(a))
+    return factors, exchanges
+
+
+def lu_solve(lu_and_piv: tuple, b: Any, trans: Any = 0) -> Any:
+    factors, exchanges = lu_and_piv
+    b, vector = columns(b)
+    (factors,) = matrices(factors, square=True)
+    factors, b = matrices(factors, inexact(b))
+    exchanges, n = asarray(exchanges), shape_of(factors)[-1]
+    if dtype_of(exchanges).kind not in "iu":
+        raise TypeError(
+            f"rune.linalg.lu_solve: piv: {dtype_of(exchanges)} where the integers of lu_factor are needed"
+        )
+    if shape_of(exchanges) != shape_of(factors)[:-1]:
+        raise ValueError(
+            f"rune.linalg.lu_solve: piv has shape {shape_of(exchanges)}, lu {shape_of(factors)}: give both as lu_factor does"
+        )
+    if shape_of(b)[-2] != n:
+        raise ValueError(
+            f"rune.linalg.lu_solve: lu has shape {shape_of(factors)}, b {shape_of(b)[: -1 if vector else None]}"
+        )
+    if trans not in (0, 1, 2):
+        raise ValueError(
+            f"rune.linalg.lu_solve: trans is {trans!r}: use 0, 1 (transposed) or 2 (and conjugated)"
+        )
+    order = pivoted.row_order(gather(np.arange(n), [exchanges]), n)
+    factors = conjugate(factors) if trans == 2 else factors
+    lead = np.broadcast_shapes(shape_of(factors)[:-2], shape_of(b)[:-2])
+    order = movement.broadcast(order, (*lead, n))
+    factors, b = lead_equal(factors, b)
+    by_low = lambda b: linalg.triangular_solve(factors, b, lower=True, transpose=bool(trans), unit=True)
+    by_up = lambda b: linalg.triangular_solve(factors, b, lower=False, transpose=bool(trans))
+    if trans:
+        x = rows_in_order(by_low(by_up(b)), argsort(order))
+    else:
+        x = by_up(by_low(rows_in_order(b, order)))
+    return movement.reshape(x, shape_of(x)[:-1]) if vector else x
 
 
 PADE = (

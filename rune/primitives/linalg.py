@@ -10,6 +10,7 @@ The derivative of a Cholesky factor: Murray, "Differentiation of the Cholesky de
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from rune.primitives.primitive import Primitive, where_taken
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
 
-__all__ = ["cholesky", "lu", "solve", "triangular_solve"]
+__all__ = ["cholesky", "factored", "lu", "row_order", "solve", "triangular_solve"]
 
 
 class LU(Primitive):
@@ -39,20 +40,8 @@ class LU(Primitive):
         return [a.strong(), Type(np.dtype(np.int64), a.shape[:-1])]
 
     def evaluate(self, args, params):
-        a = np.asarray(args[0])
-        lu, perm = np.empty_like(a), np.empty(a.shape[:-1], np.int64)
-        import scipy.linalg  # on first use: it takes longer to import than all the rest
-
-        getrf = scipy.linalg.get_lapack_funcs("getrf", (a,))
-        for k in np.ndindex(*a.shape[:-2] if a.size else (0,)):
-            lu[k], pivots, info = getrf(a[k])
-            if info > 0 and params["check"]:
-                raise np.linalg.LinAlgError("Singular matrix")
-            order = np.arange(a.shape[-1])
-            for i, j in enumerate(pivots):
-                order[[i, j]] = order[[j, i]]
-            perm[k] = order
-        return [lu, perm]
+        factors, exchanges = factored(args[0], params["check"])
+        return [factors, row_order(exchanges, factors.shape[-2])]
 
     def jvp(self, primals, tangents, params):
         return bind(self, primals, params), [None, None]  # see `solve`: a carries the derivative
@@ -65,6 +54,34 @@ class LU(Primitive):
 
     def lower(self, e):
         return [nest.Library(e.outputs, e.inputs, "lu", {"check": e.params["check"]})]
+
+
+def factored(a: np.ndarray, check: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Both factors of matrices [m, n] in one, and the row that each step exchanged with its own."""
+    import scipy.linalg  # on first use: it takes longer to import than all the rest
+
+    a = np.asarray(a)
+    *lead, m, n = a.shape
+    factors, exchanges = np.empty_like(a), np.empty((*lead, min(m, n)), np.int32)
+    getrf = scipy.linalg.get_lapack_funcs("getrf", (a,))
+    for k in np.ndindex(*lead if a.size else (0,)):
+        factors[k], exchanges[k], info = getrf(a[k])
+        if info > 0 and check:
+            raise np.linalg.LinAlgError("Singular matrix")
+    return factors, exchanges
+
+
+def row_order(exchanges: np.ndarray, m: int) -> np.ndarray:
+    """The order of m rows after every exchange, step k's with row k."""
+    *lead, steps = np.shape(exchanges)
+    order = np.empty((*lead, m), np.int64)
+    order[...] = np.arange(m)
+    lanes = np.arange(math.prod(lead))
+    rows, chosen = order.reshape(len(lanes), m), np.reshape(exchanges, (len(lanes), steps))
+    for k in range(steps):
+        moved = rows[lanes, chosen[:, k]]
+        rows[lanes, chosen[:, k]], rows[:, k] = rows[:, k], moved
+    return order
 
 
 class Solve(Primitive):

@@ -14,7 +14,18 @@ array([1., 1.])
 
 from typing import Any
 
-__all__ = ["block_diag", "cho_factor", "cho_solve", "expm", "solve", "solve_triangular", "toeplitz"]
+__all__ = [
+    "block_diag",
+    "cho_factor",
+    "cho_solve",
+    "expm",
+    "lu",
+    "lu_factor",
+    "lu_solve",
+    "solve",
+    "solve_triangular",
+    "toeplitz",
+]
 
 def block_diag(*arrs: Any) -> Any:
     """The matrix with the given blocks on its diagonal and zeros elsewhere."""
@@ -38,6 +49,54 @@ def expm(A: Any) -> Any:
     np.float64(1.0)
 
     The exponential is the rotation by ``t``, whose upper right element is sin t.
+    """
+
+def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Any, ...]:
+    """The factors of matrices of any shape, the rows exchanged so that the largest pivots come first.
+
+    They are ``(p, l, u)`` with ``a = p @ l @ u``: a permutation, a lower matrix with ones on its diagonal
+    and an upper one. With ``p_indices`` the permutation is the integers ``p`` of ``a = l[p] @ u``; with
+    ``permute_l`` there are two factors, ``a = pl @ u``. Leading axes count matrices.
+
+    The derivative keeps the permutation. It divides by every pivot with rows below it; where such a pivot
+    is zero the columns before it do not decide ``l``, and the derivative is not finite.
+
+    >>> from rune import linalg
+    >>> a = np.array([[1.0, 2.0], [2.0, 3.0]])
+    >>> linalg.lu(a)[2]
+    array([[2. , 3. ],
+           [0. , 0.5]])
+    >>> rune.grad(lambda a: linalg.lu(a)[2][1, 1])(a)
+    array([[-1.5 ,  1.  ],
+           [ 0.75, -0.5 ]])
+
+    The rows are exchanged, so the last pivot is ``a01 - a00 a11 / a10``: its derivatives are -3 / 2, 1,
+    1 * 3 / 4 and -1 / 2.
+
+    de Hoog, Anderssen and Lukas, "Differentiation of matrix functionals using triangular factorization"
+    (2011); Walter and Lehmann, "Algorithmic differentiation of linear algebra functions" (2010).
+    """
+
+def lu_factor(a: Any) -> tuple[Any, Any]:
+    """Both factors of `lu` in one array, and for each pivot the row that was exchanged with its own.
+
+    A singular matrix has a pivot of zero. SciPy warns of it on plain arrays; traced, nothing does.
+    """
+
+def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
+    """The solution of ``a x = b``, given `lu_factor` of ``a``, by two triangular solves.
+
+    ``trans`` is 0 for ``a``, 1 for its transpose, 2 for its conjugate transpose. Where a pivot is zero the
+    solution is not finite, as SciPy's.
+
+    >>> from rune import linalg
+    >>> factors = linalg.lu_factor(np.array([[1.0, 2.0], [2.0, 3.0]]))
+    >>> rune.grad(lambda b: linalg.lu_solve(factors, b)[0])(np.array([1.0, 1.0]))
+    array([-3.,  2.])
+
+    The gradient is the first row of the inverse, [[-3, 2], [2, -1]].
+
+    Raises `IndexError` where ``piv`` names no row.
     """
 
 def solve(a: Any, b: Any, lower: bool = False, assume_a: str | None = None, transposed: bool = False) -> Any:
