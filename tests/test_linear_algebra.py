@@ -230,3 +230,22 @@ def test_what_lu_solve_may_not_be_given(exchanges, b, trans, error, message):
         lanes = b[None] if f is rune.vmap else b
         with pytest.raises(error, match=message):
             f(lambda b: linalg.lu_solve((np.eye(3), exchanges), b, trans))(lanes)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex64])
+@pytest.mark.parametrize("n", [3, 8, 30])
+def test_cholesky_of_what_is_not_finite_is_numpys(n, dtype):
+    """NumPy raises where a pivot is not positive, and NaN is a result."""
+    compiled = rune.jit(L.cholesky)
+    for at in [(0, 0), (n - 1, n - 1), (2, 1), (n - 1, 0)]:
+        for bad in (np.nan, np.inf, -np.inf):
+            a = definite(numbers((n, n), dtype))
+            a[at] = bad
+            with np.errstate(all="ignore"):
+                try:
+                    want = L.cholesky(a)
+                except np.linalg.LinAlgError as error:
+                    with pytest.raises(np.linalg.LinAlgError, match=str(error)):
+                        compiled(a)
+                    continue
+            np.testing.assert_array_equal(np.isfinite(compiled(a)), np.isfinite(want))
