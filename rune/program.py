@@ -79,7 +79,10 @@ def type_of(x: Any) -> Type:
     known = SCALARS.get(kind)
     if known is not None:
         return known
-    return of_array(x.dtype, x.shape) if isinstance(x, (np.ndarray, np.generic)) else x.type
+    try:
+        return x.type
+    except AttributeError:  # a subclass of an array
+        return of_array(x.dtype, x.shape)
 
 
 @functools.lru_cache(maxsize=1 << 14)

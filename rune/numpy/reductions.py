@@ -126,7 +126,7 @@ def count(a: Any, axes: tuple[int, ...], where: Any, dtype: np.dtype) -> Any:
     shape = shape_of(a)
     if where is True:
         return math.prod(shape[k] for k in axes)
-    return reduce("sum", cast(movement.broadcast(cast(operand(where), bool), shape), dtype), axes)
+    return reduce("sum", cast(movement.broadcast(cast(operand(where), bool), shape), real_dtype(dtype)), axes)
 
 
 @function("mean", method="mean")
@@ -138,7 +138,7 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
     inner = np.dtype(np.float32) if result == np.float16 and dtype is None else result
     axes = tuple(sorted(axes_of(axis, len(shape_of(a)))))
     total = reduced("sum", a, axes, keepdims, where, dtype=inner)
-    n = count(a, axes, where, real_dtype(inner) if inner.kind in "fc" else inner)
+    n = count(a, axes, where, inner)
     if where is not True:
         n = keep(n, shape_of(a), axes, keepdims)
     return cast(e.div(total, n), result)
@@ -166,13 +166,13 @@ def moments(a, axis, dtype, ddof, keepdims, where, mean_, correction, few=0.0):
     d = e.sub(a, middle)
     squares = e.add(e.square(e.real(d)), e.square(e.imag(d))) if inner.kind == "c" else e.square(d)
     total = reduced("sum", squares, axes, False, where)
-    n = count(a, axes, where, real_dtype(inner))
+    n = count(a, axes, where, inner)
     ddof = operand(ddof)
-    known = not isinstance(ddof, Value) and type(n) is int
-    left = e.sub(n, ddof)
-    left = (
-        (left if left > 0 else few) if known else cast(e.select(e.gt(left, 0), left, few), real_dtype(inner))
-    )
+    if type(n) is int and not isinstance(ddof, Value):
+        left = n - ddof if n > ddof else few
+    else:
+        left = e.sub(n, ddof)
+        left = cast(e.select(e.gt(left, 0), left, few), real_dtype(inner))
     return keep(e.div(total, left), shape, axes, keepdims), result
 
 

@@ -5,6 +5,7 @@ Traced arrays are in C order, so `order` "K" and "A" mean C.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -82,8 +83,16 @@ def axis_part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
 @function("reshape", view=True)
 def reshape(a, /, shape=None, order="C", *, newshape=None, copy=None):
     a = asarray(a)
-    shape = shape_to(newshape if shape is None else shape)
-    size = size_of(a)
+    full = full_shape(size_of(a), shape_to(newshape if shape is None else shape))
+    if order == "F":
+        return reverse_axes(movement.reshape(reverse_axes(a), full[::-1]))
+    c_order(order, "CKA")
+    return movement.reshape(a, full)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def full_shape(size: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape of so many elements, its -1 replaced."""
     if shape.count(-1) > 1:
         raise ValueError("can only specify one unknown dimension")
     known = math.prod(n for n in shape if n != -1)
@@ -93,10 +102,7 @@ def reshape(a, /, shape=None, order="C", *, newshape=None, copy=None):
         full = shape
     if any(n < 0 for n in full) or math.prod(full) != size:
         raise ValueError(f"cannot reshape array of size {size} into shape {shape}")
-    if order == "F":
-        return reverse_axes(movement.reshape(reverse_axes(a), full[::-1]))
-    c_order(order, "CKA")
-    return movement.reshape(a, full)
+    return full
 
 
 @method("reshape", view=True)

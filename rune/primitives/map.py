@@ -113,13 +113,14 @@ def unbroadcast(ct: Any, to: Type) -> Any:
     shape = type_of(ct).shape
     if shape == to.shape:
         return ct
-    lead = len(shape) - len(to.shape)
-    axes = tuple(range(lead)) + tuple(
-        lead + k for k, n in enumerate(to.shape) if n == 1 and shape[lead + k] != 1
-    )
-    if axes:
-        ct = reduce.reduce("sum", ct, axes)
-    return movement.reshape(ct, to.shape)
+    return movement.reshape(reduce.reduce("sum", ct, broadcast_axes(shape, to.shape)), to.shape)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def broadcast_axes(shape: tuple[int, ...], of: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes of `shape` along which an operand of shape `of` is repeated."""
+    lead = len(shape) - len(of)
+    return (*range(lead), *(lead + k for k, n in enumerate(of) if n == 1 and shape[lead + k] != 1))
 
 
 def cast_plain(x: Any, dtype: np.dtype) -> Any:
