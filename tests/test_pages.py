@@ -1,9 +1,13 @@
 """The page checker: what it lets pass, what it refuses, and what `--promote` writes."""
 
+import importlib
+import re
 from pathlib import Path
 
 import pytest
 from pages import Page, agree, difference
+
+import rune
 
 PAGE = """\
 # A page
@@ -149,3 +153,18 @@ def test_pytest_collects_pages_and_promotes(pytester):
     assert (root / "docs" / "page.md").read_text() == text
     pytester.runpytest_subprocess("docs", "--promote").assert_outcomes(passed=3)
     assert (root / "docs" / "page.md").read_text() == PAGE
+
+
+def test_every_name_that_the_pages_give_in_their_text_exists():
+    root = Path(__file__).parent.parent
+    names = set()
+    for page in (root / "README.md", *(root / "docs").glob("*.md")):
+        text = re.sub(
+            r"^```.*?^```", "", page.read_text(), flags=re.M | re.S
+        )  # what runs is compared already
+        names.update(re.findall(r"`[^`\n]*?(?<![\w./])(rune(?:\.[A-Za-z_]\w*)+)", text))
+    assert len(names) > 30
+    for name in names:
+        found = rune
+        for part in name.split(".")[1:]:
+            found = getattr(found, part, None) or importlib.import_module(f"{found.__name__}.{part}")
