@@ -20,7 +20,9 @@ __all__ = [
     "block_diag",
     "cho_factor",
     "cho_solve",
+    "circulant",
     "expm",
+    "hankel",
     "lu",
     "lu_factor",
     "lu_solve",
@@ -52,6 +54,10 @@ def cho_solve(c_and_lower, b):
     return either("cho_solve", (tuple(c_and_lower), b))
 
 
+def circulant(c):
+    return either("circulant", (c,))
+
+
 def expm(A):
     if first_traced(A) is None:
         return either("expm", (A,))
@@ -59,6 +65,10 @@ def expm(A):
     more = np.arange(float(matrices.known_rounds(unbox(times))))
     square = lambda x, k: (np.where((k < times)[..., None, None], x @ x, x), None)
     return scan(square, power, more)[0]
+
+
+def hankel(c, r=None):
+    return either("hankel", (c,) if r is None else (c, r))
 
 
 def lu(a, permute_l=False, p_indices=False):

@@ -45,6 +45,13 @@ CASES = {
     "expm_small": (lambda l, a: l.expm(a * 0.01), (q,)),
     "expm_batch": (lambda l, a: l.expm(a), (np.stack([q, q.T * 5]),)),
     "block_diag": (lambda l, a, b: l.block_diag(a, b, b[0]), (p, b)),
+    "block_diag_stacked": (lambda l, a, b: l.block_diag(np.stack([a, a.T]), b, b[0, 0]), (p, b)),
+    "circulant": (lambda l, x: l.circulant(x), (x,)),
+    "circulant_stacked": (lambda l, a: l.circulant(a), (p[:3],)),
+    "circulant_number": (lambda l, x: l.circulant(x[1]), (x,)),
+    "hankel": (lambda l, x: l.hankel(x), (x,)),
+    "hankel_row": (lambda l, x: l.hankel(x[:4], x[1:] * 2), (x,)),
+    "toeplitz_stacked": (lambda l, a, x: l.toeplitz(a, x), (p[:3], x)),
     "toeplitz": (lambda l, x: l.toeplitz(x), (x,)),
     "toeplitz_row": (lambda l, x: l.toeplitz(x, x[:3] * 2), (x,)),
 }
@@ -73,6 +80,11 @@ def test_scipys_results_and_their_derivatives(f, args):
 def test_a_matrix_that_is_not_positive_definite():
     with pytest.raises(np.linalg.LinAlgError):
         rune.jit(lambda a: linalg.cho_factor(a)[0])(-p)
+
+
+def test_hankel_matrices_come_of_vectors():
+    with pytest.raises(ValueError, match=r"rune\.linalg\.hankel: r: shape \[4, 4\], one axis is needed"):
+        rune.jit(linalg.hankel)(p[0], p)
 
 
 def test_scipys_own_functions_name_the_replacement():

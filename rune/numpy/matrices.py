@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from rune.numpy.linalg import solve as general_solve
 from rune.numpy.products import matmul
 from rune.numpy.reductions import reduced
 from rune.numpy.shapes import swap_last
-from rune.numpy.sorting import argsort
+from rune.numpy.sorting import argsort, take
 from rune.numpy.triangles import tril, triu
 from rune.primitives import linalg, movement
 from rune.primitives import lu as pivoted
@@ -29,6 +28,8 @@ __all__ = [
     "block_diag",
     "cho_factor",
     "cho_solve",
+    "circulant",
+    "hankel",
     "known_rounds",
     "lu",
     "lu_factor",
@@ -208,20 +209,51 @@ def pade(a: Any) -> Any:
 def block_diag(*arrs: Any) -> Any:
     blocks = [asarray(a) for a in arrs] or [np.zeros((1, 0))]
     blocks = promote(*(movement.reshape(a, (1,) * (2 - len(shape_of(a))) + shape_of(a)) for a in blocks))
-    width = sum(shape_of(a)[1] for a in blocks)
+    lead = np.broadcast_shapes(*(shape_of(a)[:-2] for a in blocks))
+    width = sum(shape_of(a)[-1] for a in blocks)
+    none = (0,) * (len(lead) + 1)
     rows, before = [], 0
     for a in blocks:
-        n = shape_of(a)[1]
-        rows.append(movement.pad(a, (0, before), (0, width - before - n)))
+        m, n = shape_of(a)[-2:]
+        whole = movement.broadcast(a, (*lead, m, n))
+        rows.append(movement.pad(whole, (*none, before), (*none, width - before - n)))
         before += n
-    return movement.concatenate(rows, 0)
+    return movement.concatenate(rows, len(lead))
+
+
+def vector(x: Any) -> Any:
+    """A number as a vector of one element; the leading axes of others count vectors."""
+    x = asarray(x)
+    return x if shape_of(x) else movement.reshape(x, (1,))
 
 
 def toeplitz(c: Any, r: Any = None) -> Any:
     """The matrix constant along its diagonals: first column c, first row r (its first element is c's)."""
-    flat = lambda x: movement.reshape(x, (math.prod(shape_of(x)),))
-    c = flat(asarray(c))
-    r = conjugate(c) if r is None else flat(asarray(r))
+    c = vector(c)
+    r = conjugate(c) if r is None else vector(r)
+    m, n = shape_of(c)[-1], shape_of(r)[-1]
+    lead = np.broadcast_shapes(shape_of(c)[:-1], shape_of(r)[:-1])
+    c, r = movement.broadcast(c, (*lead, m)), movement.broadcast(r, (*lead, n))
+    both = concatenate([movement.flip(c, (len(lead),)), movement.part(r, len(lead), min(1, n), n)], -1)
+    return take(both, np.arange(m - 1, -1, -1)[:, None] + np.arange(n), -1)
+
+
+def circulant(c: Any) -> Any:
+    """The matrix whose columns are c, each turned down by one against the one before."""
+    c = vector(c)
+    places = np.arange(shape_of(c)[-1])
+    return take(c, (places[:, None] - places) % max(len(places), 1), -1)
+
+
+def hankel(c: Any, r: Any = None) -> Any:
+    """The matrix constant along its anti-diagonals: first column c, last row r (its first element is c's)."""
+    c = asarray(c)
+    r = np.zeros(shape_of(c), dtype_of(c)) if r is None else asarray(r)
+    for name, x in (("c", c), ("r", r)):
+        if len(shape_of(x)) != 1:
+            raise ValueError(
+                f"rune.linalg.hankel: {name}: shape {list(shape_of(x))}, one axis is needed: give x.ravel()"
+            )
     m, n = shape_of(c)[0], shape_of(r)[0]
-    both = concatenate([movement.flip(c, (0,)), movement.part(r, 0, min(1, n), n)])
-    return gather(both, [np.arange(m - 1, -1, -1)[:, None] + np.arange(n)])
+    both = concatenate([c, movement.part(r, 0, min(1, n), n)])
+    return take(both, np.arange(m)[:, None] + np.arange(n), 0)

@@ -18,7 +18,9 @@ __all__ = [
     "block_diag",
     "cho_factor",
     "cho_solve",
+    "circulant",
     "expm",
+    "hankel",
     "lu",
     "lu_factor",
     "lu_solve",
@@ -28,7 +30,7 @@ __all__ = [
 ]
 
 def block_diag(*arrs: Any) -> Any:
-    """The matrix with the given blocks on its diagonal and zeros elsewhere."""
+    """The matrix with the given blocks on its diagonal and zeros elsewhere; leading axes count matrices."""
 
 def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
     """The Cholesky factor of a positive definite matrix, and whether it is the lower one.
@@ -41,6 +43,18 @@ def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
 def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
     """The solution of ``a x = b``, given `cho_factor` of ``a``."""
 
+def circulant(c: Any) -> Any:
+    """The matrix whose first column is ``c``, and each further column the one before turned down by one.
+
+    Leading axes count vectors.
+
+    >>> from rune import linalg
+    >>> rune.jit(linalg.circulant)(np.array([1, 2, 3]))
+    array([[1, 3, 2],
+           [2, 1, 3],
+           [3, 2, 1]])
+    """
+
 def expm(A: Any) -> Any:
     """The matrix exponential of the last two axes, by a Padé approximant with scaling and squaring.
 
@@ -49,6 +63,13 @@ def expm(A: Any) -> Any:
     np.float64(1.0)
 
     The exponential is the rotation by ``t``, whose upper right element is sin t.
+    """
+
+def hankel(c: Any, r: Any = None) -> Any:
+    """The matrix that is constant along its anti-diagonals, from its first column and its last row.
+
+    Without ``r`` the last row is zeros; the first element of ``r`` is not read. Both have one axis: SciPy
+    changes what more axes mean, and traced values that have them raise `ValueError`.
     """
 
 def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Any, ...]:
@@ -121,4 +142,5 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     """The matrix that is constant along its diagonals, from its first column and its first row.
 
     Without ``r`` the first row is the conjugate of ``c``; the first element of ``r`` is not read.
+    Leading axes count vectors.
     """
