@@ -73,6 +73,36 @@ def test_a_tangent_map_in_both_modes_at_every_order(wrap):
     close(rune.linearize(f, x)[1](np.ones(3)), np.sum(3 * x**2 + 2))
 
 
+TWICE = {
+    "grad of grad": lambda f: rune.grad(rune.grad(f)),
+    "jvp of grad": lambda f: lambda x: rune.jvp(rune.grad(f), (x,), (1.0,))[1],
+    "grad of jvp": lambda f: rune.grad(lambda x: rune.jvp(f, (x,), (1.0,))[1]),
+    "hessian": rune.hessian,
+    "a map": lambda f: lambda x: rune.vmap(rune.grad(rune.grad(f)))(np.stack([x, x]))[0],
+    "jvp of a compiled gradient": lambda f: lambda x: rune.jvp(rune.jit(rune.grad(f)), (x,), (1.0,))[1],
+}
+ALONE = {
+    "the first": (lambda x: cube(x * x, 2.0), lambda x: 30 * x**4),
+    "the second": (lambda x: cube(2.0, x**3), lambda x: 6 * x),
+    "a product": (lambda x: scaled(x, 2.0), lambda x: 0.0),
+    "a product by the second": (lambda x: scaled(2.0, x) ** 2, lambda x: 8.0),
+    "what is detached": (lambda x: scaled(x, rune.detach(x)), lambda x: 0.0),
+}
+
+
+@rune.custom_jvp
+def scaled(x, y):
+    return x * y, lambda dx, dy: dx * y + x * dy
+
+
+@ways
+@pytest.mark.parametrize("f, want", ALONE.values(), ids=ALONE)
+@pytest.mark.parametrize("twice", TWICE.values(), ids=TWICE)
+def test_a_tangent_map_of_which_one_argument_moves(wrap, twice, f, want):
+    close(twice(wrap(f))(1.5), want(1.5))
+    close(wrap(twice(f))(1.5), want(1.5))
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_rules_in_loops(compiled):
     def run(x):

@@ -65,11 +65,8 @@ class Ruled(Primitive):
         n = params["arguments"]
         if any(t is not None for t in tangents[n:]):
             raise captures_moving(f"rune.{self.name}")
-        moving = [
-            zeros(type_of(p)) if t is None else t
-            for p, t in zip(primals[:n], tangents[:n], strict=True)
-            if type_of(p).inexact
-        ]
+        pairs = zip(primals[:n], tangents[:n], strict=True)
+        moving = with_zeros([(p, t) for p, t in pairs if type_of(p).inexact])
         changes = self.linear(params, moving, others[: params["residuals"]])
         given = iter(changes)
         moved = [next(given) if type_of(x).inexact else None for x in results]
@@ -80,10 +77,7 @@ class Ruled(Primitive):
 
     def batch(self, size, args, mapped, params):
         over = lambda p: derive.batch(p, (True,) * len(p.inputs), size, (True,) * len(p.outputs))[0]
-        args = [
-            a if m else movement.broadcast(a, (size, *type_of(a).shape))
-            for a, m in zip(args, mapped, strict=True)
-        ]
+        args = movement.all_in_lanes(args, mapped, size)
         outs = bind(
             self,
             args,
@@ -125,10 +119,7 @@ class Pulled(Primitive):
         if program is None:
             raise no_forward()
         over, _ = derive.batch(program, (True,) * len(program.inputs), size, (True,) * len(program.outputs))
-        args = [
-            a if m else movement.broadcast(a, (size, *type_of(a).shape))
-            for a, m in zip(args, mapped, strict=True)
-        ]
+        args = movement.all_in_lanes(args, mapped, size)
         types = tuple(Type(t.dtype, (size, *t.shape)) for t in params["types"])
         return bind(self, args, {**params, "rule": over, "types": types}), [True] * len(types)
 
@@ -169,6 +160,17 @@ def all_linear(moving: list, changes: list) -> list:
             f"is not known to be zero, which is not linear"
         )
     return changes
+
+
+def with_zeros(pairs: list) -> list:
+    """The tangents of (primal, tangent) pairs, zeros where there is none.
+
+    Beside tangents that are recorded, zeros are recorded too: a map may scale one by what an outer
+    differentiation follows, and what that gives is known to be zero by its derivation alone.
+    """
+    recorder = next((t.level for _, t in pairs if isinstance(t, Tangent)), None)
+    zero = zeros if recorder is None else lambda t: recorder.lift(zeros(t))
+    return [zero(type_of(p)) if t is None else t for p, t in pairs]
 
 
 def map_program(params: dict, moving: list, residuals: list) -> list:
@@ -286,7 +288,7 @@ class RuleKind:
         if all(t is None for _, t in moving):
             given = iter([None] * sum(run.changing))
         else:
-            tangents = [zeros(type_of(p)) if t is None else t for p, t in moving]
+            tangents = with_zeros(moving)
             given = iter(all_linear(tangents, self.lowered(level, self.at_once(run, tangents))))
         return run.tree.build(
             [
@@ -402,10 +404,7 @@ class Transposed(Primitive):
         return params["program"]
 
     def batch(self, size, args, mapped, params):
-        args = [
-            a if m else movement.broadcast(a, (size, *type_of(a).shape))
-            for a, m in zip(args, mapped, strict=True)
-        ]
+        args = movement.all_in_lanes(args, mapped, size)
         over = lambda p: derive.batch(p, (True,) * len(p.inputs), size, (True,) * len(p.outputs))[0]
         back = params.get("transposed") or record(self.name, list(params["types"]), params["back"])[0]
         outs = bind(self, args, programs(over(params["program"]), over(back)))
