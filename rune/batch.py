@@ -81,7 +81,7 @@ class Batch(Level):
         if self.owns(x):
             return x.value
         x = self.common(x)
-        return movement.broadcast(x, (self.size, *type_of(x).shape))
+        return movement.in_lanes(x, self.size)
 
     def common(self, x: Any) -> Any:
         """What no lane tells apart, as a value of the level around the map."""

@@ -98,10 +98,7 @@ class Cond(Primitive):
             present = union([derive.batch(b, mask, size)[1] for b in branches])
             over = tuple(derive.batch(b, mask, size, present)[0] for b in branches)
             return bind(self, args, {"branch": over}), list(present)
-        operands = [
-            a if m else movement.broadcast(a, (size, *type_of(a).shape))
-            for a, m in zip(operands, mask, strict=True)
-        ]
+        operands = movement.all_in_lanes(operands, mask, size)
         n = len(branches[0].outputs)
         chosen: list = []
         for k, b in enumerate(branches):

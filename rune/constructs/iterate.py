@@ -14,7 +14,6 @@ stopped is held bit for bit, and derivatives enter a step only through lanes tha
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -227,7 +226,8 @@ class While(Primitive):
         over, present = derive.batch(step, mask, size, force(mask))
         test, _ = derive.batch(until, mask, size)
         ready = [
-            spread(a, size) if m and not was else a for a, was, m in zip(args, mapped, mask, strict=True)
+            movement.in_lanes(a, size) if m and not was else a
+            for a, was, m in zip(args, mapped, mask, strict=True)
         ]
         outs = bind(self, ready, {**params, "step": over, "until": test})
         stacks = [movement.swap_front(x) if p else x for x, p in zip(outs[c:-1], present[c:], strict=True)]
@@ -264,7 +264,7 @@ class While(Primitive):
         whole = derive.kept(step, key, lambda: record("rune.iterate", types, body)[0])
         all_stopped = derive.kept(until, (*key, step), lambda: record("rune.iterate", types, stopped)[0])
         ready = [
-            spread(a, size) if k < c and not m else a
+            movement.in_lanes(a, size) if k < c and not m else a
             for k, (a, m) in enumerate(zip(args, mapped, strict=True))
         ]
         args = [*ready[:c], np.zeros(size, np.int64), *ready[c:]]
@@ -300,7 +300,3 @@ while_ = While()
 def calls_host(program: Program) -> bool:
     """Whether a program calls Python, which is done once."""
     return any(e.effect == "host" or any(map(calls_host, e.programs)) for e in program.equations)
-
-
-def spread(a: Any, size: int) -> Any:
-    return movement.broadcast(a, (size, *type_of(a).shape))

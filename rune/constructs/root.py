@@ -87,10 +87,7 @@ class Root(Primitive):
         residual, system, n = params["residual"], params["system"], params["unknowns"]
         m = len(residual.inputs)
         mask = tuple(k < n or flag for k, flag in enumerate(mapped))
-        args = [
-            a if flag or k >= n else movement.broadcast(a, (size, *type_of(a).shape))
-            for k, (a, flag) in enumerate(zip(args, mapped, strict=True))
-        ]
+        args = [*movement.all_in_lanes(args[:n], mapped[:n], size), *args[n:]]
         over, _ = derive.batch(residual, mask[:m], size, (True,) * n)
         at, reads = derive.batch(system.at, mask[:m], size)
         solve = {"matvec": system.matvec, "unknowns": n, "solver": system.solver}

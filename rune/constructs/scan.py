@@ -237,7 +237,7 @@ class Scan(Primitive):
         ready = []
         for k, (a, was, m) in enumerate(zip(args, mapped, mask, strict=False)):
             if m and not was:
-                a = movement.broadcast(a, (size, *type_of(a).shape))
+                a = movement.in_lanes(a, size)
             elif m and c <= k < c + r:
                 a = movement.swap_front(a)  # rows come first, lanes second
             ready.append(a)

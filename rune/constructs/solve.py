@@ -93,10 +93,7 @@ class LinearSolve(Primitive):
                 for k in range(size)
             ]
             return [stacked(column) for column in zip(*lanes, strict=True)], [True] * n
-        args = [
-            a if m or k >= n else movement.broadcast(a, (size, *type_of(a).shape))
-            for k, (a, m) in enumerate(zip(args, mapped, strict=True))
-        ]
+        args = [*movement.all_in_lanes(args[:n], mapped[:n], size), *args[n:]]
         return bind(self, args, over_lanes(params, tuple(mapped[n:]), size)), [True] * n
 
     def guarded(self, args, params, taken):

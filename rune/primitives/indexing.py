@@ -86,7 +86,7 @@ class Gather(Indexed):
         x, *indices = args
         if not mapped[0]:
             # The lanes of the indices are axes of K; unmapped indices broadcast to them.
-            indices = align(indices, mapped[1:], size)
+            indices = movement.all_in_lanes(indices, mapped[1:], size)
             return bind(self, [x, *indices], self.mapped(params, size)), [True]
         if not any(mapped[1:]):
             t = type_of(indices[0])
@@ -94,7 +94,7 @@ class Gather(Indexed):
             (out,) = bind(self, [moved, *indices], params)
             order = (t.ndim, *(k for k in range(type_of(out).ndim) if k != t.ndim))
             return [movement.permute(out, order)], [True]
-        indices = align(indices, mapped[1:], size)
+        indices = movement.all_in_lanes(indices, mapped[1:], size)
         lanes = lane_counter(size, type_of(indices[0]).shape)
         return bind(self, [x, lanes, *indices], self.mapped(params, size, 1)), [True]
 
@@ -115,13 +115,6 @@ class Gather(Indexed):
 def lanes_behind(ndim: int, n: int) -> tuple[int, ...]:
     """The permutation that moves axis 0 behind the n axes that follow it."""
     return (*range(1, n + 1), 0, *range(n + 1, ndim))
-
-
-def align(arrays: list, mapped: list[bool], size: int) -> list:
-    return [
-        a if m else movement.broadcast(a, (size, *type_of(a).shape))
-        for a, m in zip(arrays, mapped, strict=True)
-    ]
 
 
 def lane_counter(size: int, shape: tuple[int, ...]) -> Any:
@@ -188,7 +181,7 @@ class Scatter(Indexed):
         return e.select(stayed, ct, np.zeros((), type_of(ct).dtype)[()])
 
     def batch(self, size, args, mapped, params):
-        target, updates, *indices = align(args, mapped, size)
+        target, updates, *indices = movement.all_in_lanes(args, mapped, size)
         lanes = lane_counter(size, type_of(indices[0]).shape)
         return bind(self, [target, updates, lanes, *indices], self.mapped(params, size, 1)), [True]
 

@@ -10,6 +10,7 @@ import functools
 import itertools
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ from rune.primitives.primitive import Into, Linear, Unknown, zeros
 from rune.program import Type, type_of
 
 __all__ = [
+    "all_in_lanes",
     "broadcast",
     "concatenate",
     "flip",
     "full",
+    "in_lanes",
     "pad",
     "permute",
     "reshape",
@@ -355,6 +358,16 @@ def swap_front(x: Any) -> Any:
 
 def broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     return x if type_of(x).shape == shape else bind(broadcast_, [x], {"shape": shape})[0]
+
+
+def in_lanes(x: Any, size: int) -> Any:
+    """`x` once for each lane, along a new axis 0."""
+    return broadcast(x, (size, *type_of(x).shape))
+
+
+def all_in_lanes(args: list, mapped: Sequence[bool], size: int) -> list:
+    """The arguments of a mapped operation, those that have no lanes given them."""
+    return [a if m else in_lanes(a, size) for a, m in zip(args, mapped, strict=True)]
 
 
 def slice_(x: Any, starts: tuple, stops: tuple, steps: tuple) -> Any:

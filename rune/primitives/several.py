@@ -62,10 +62,7 @@ class Several(Primitive):
         return outs, totals
 
     def batch(self, size, args, mapped, params):
-        args = [
-            a if m else movement.broadcast(a, (size, *type_of(a).shape))
-            for a, m in zip(args, mapped, strict=True)
-        ]
+        args = movement.all_in_lanes(args, mapped, size)
         return bind(self, args, params), [True] * ufunc_of(params["name"]).nout
 
     def lower(self, e):
