@@ -69,7 +69,7 @@ def hankel(c: Any, r: Any = None) -> Any:
     """The matrix that is constant along its anti-diagonals, from its first column and its last row.
 
     Without ``r`` the last row is zeros; the first element of ``r`` is not read. Both have one axis: SciPy
-    changes what more axes mean, and traced values that have them raise `ValueError`.
+    changes what more axes mean, and traced values that have them raise ``ValueError``.
     """
 
 def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Any, ...]:
@@ -117,7 +117,7 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
 
     The gradient is the first row of the inverse, [[-3, 2], [2, -1]].
 
-    Raises `IndexError` where ``piv`` names no row.
+    Raises ``IndexError`` where ``piv`` names no row.
     """
 
 def solve(a: Any, b: Any, lower: bool = False, assume_a: str | None = None, transposed: bool = False) -> Any:
