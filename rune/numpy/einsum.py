@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -65,7 +66,7 @@ def combined(terms: list, keep: tuple) -> tuple:
 
 def diagonals(x: Any, labels: tuple) -> tuple:
     """One axis for a label that stands several times: the diagonal."""
-    for label in dict.fromkeys(labels):
+    for label in () if len(set(labels)) == len(labels) else dict.fromkeys(labels):
         spots = [k for k, other in enumerate(labels) if other == label]
         if len(spots) < 2:
             continue
@@ -93,21 +94,24 @@ def contraction_path(inputs: list, result: tuple, arrays: list) -> list:
 def parsed(operands: tuple) -> tuple[list, tuple, list]:
     """Labels per operand, labels of the result, and the operands; an ellipsis becomes integer labels."""
     if isinstance(operands[0], str):
-        text, arrays = operands[0].replace(" ", ""), [asarray(x) for x in operands[1:]]
-        left, arrow, right = text.partition("->")
-        inputs = [split_labels(term) for term in left.split(",")]
-        output = split_labels(right) if arrow else None
+        inputs, output = subscripts(operands[0])
+        arrays = [asarray(x) for x in operands[1:]]
     else:
+        named = lambda labels: tuple(k if k is Ellipsis else ("s", int(k)) for k in labels)
         arrays = [asarray(x) for x in operands[0 : len(operands) - len(operands) % 2 : 2]]
-        inputs = [list(labels) for labels in operands[1::2]]
-        output = list(operands[-1]) if len(operands) % 2 else None
-        named = lambda labels: [k if k is Ellipsis else ("s", int(k)) for k in labels]
-        inputs, output = [named(labels) for labels in inputs], None if output is None else named(output)
+        inputs = tuple(map(named, operands[1::2]))
+        output = named(operands[-1]) if len(operands) % 2 else None
     if len(inputs) != len(arrays):
         raise ValueError("Number of einsum subscripts must be equal to the number of operands.")
+    return *filled(inputs, output, tuple(len(shape_of(a)) for a in arrays)), arrays
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def filled(inputs: tuple, output: tuple | None, ndims: tuple[int, ...]) -> tuple:
+    """The labels of operands of so many dimensions and of the result, all of them."""
     full, widest = [], 0
-    for labels, a in zip(inputs, arrays, strict=True):
-        n = len(shape_of(a)) - sum(k is not Ellipsis for k in labels)
+    for labels, ndim in zip(inputs, ndims, strict=True):
+        n = ndim - sum(k is not Ellipsis for k in labels)
         if n < 0 or (n and Ellipsis not in labels):
             raise ValueError(
                 "einstein sum subscripts string does not match the number of dimensions of an operand"
@@ -123,7 +127,7 @@ def parsed(operands: tuple) -> tuple[list, tuple, list]:
             (k for k, n in counts.items() if n == 1 and not isinstance(k, int)),
             key=lambda k: k if isinstance(k, str) else k[1],
         )
-        output = [*range(-widest, 0), *once]
+        output = (*range(-widest, 0), *once)
     else:
         known = {k for labels in full for k in labels}
         if any(k is not Ellipsis and k not in known for k in output):
@@ -131,10 +135,17 @@ def parsed(operands: tuple) -> tuple[list, tuple, list]:
                 "einstein sum subscripts string included output subscript which never appeared in an input"
             )
         output = expanded(output, widest)
-    return full, tuple(output), arrays
+    return full, output
 
 
-def split_labels(term: str) -> list:
+@functools.lru_cache(maxsize=1 << 12)
+def subscripts(text: str) -> tuple:
+    """The labels of the operands, and those of the result where the text names it."""
+    left, arrow, right = text.replace(" ", "").partition("->")
+    return tuple(map(split_labels, left.split(","))), split_labels(right) if arrow else None
+
+
+def split_labels(term: str) -> tuple:
     labels: list = []
     k = 0
     while k < len(term):
@@ -148,10 +159,10 @@ def split_labels(term: str) -> list:
             raise ValueError(f"Character {term[k]} is not a valid symbol.")
         labels.append(term[k])
         k += 1
-    return labels
+    return tuple(labels)
 
 
-def expanded(labels: list, n: int) -> tuple:
+def expanded(labels: tuple, n: int) -> tuple:
     out: list = []
     for k in labels:
         out += range(-n, 0) if k is Ellipsis else [k]

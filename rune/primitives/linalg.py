@@ -10,7 +10,9 @@ The derivative of a Cholesky factor: Murray, "Differentiation of the Cholesky de
 
 from __future__ import annotations
 
-import math
+import functools
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -41,7 +43,10 @@ class LU(Primitive):
 
     def evaluate(self, args, params):
         factors, exchanges = factored(args[0], params["check"])
-        return [factors, row_order(exchanges, factors.shape[-2])]
+        outs = [factors, row_order(exchanges, factors.shape[-2])]
+        for x in outs:
+            x.flags.writeable = False  # a record keeps them without a copy
+        return outs
 
     def jvp(self, primals, tangents, params):
         return bind(self, primals, params), [None, None]  # see `solve`: a carries the derivative
@@ -56,15 +61,18 @@ class LU(Primitive):
         return [nest.Library(e.outputs, e.inputs, "lu", {"check": e.params["check"]})]
 
 
+def places(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The indices of an array of that shape; np.ndindex takes 3 us to begin."""
+    return itertools.product(*map(range, shape))
+
+
 def factored(a: np.ndarray, check: bool) -> tuple[np.ndarray, np.ndarray]:
     """Both factors of matrices [m, n] in one, and the row that each step exchanged with its own."""
-    import scipy.linalg  # on first use: it takes longer to import than all the rest
-
     a = np.asarray(a)
     *lead, m, n = a.shape
     factors, exchanges = np.empty_like(a), np.empty((*lead, min(m, n)), np.int32)
-    getrf = scipy.linalg.get_lapack_funcs("getrf", (a,))
-    for k in np.ndindex(*lead if a.size else (0,)):
+    getrf = routine("getrf", a.dtype)
+    for k in places(lead if a.size else (0,)):
         factors[k], exchanges[k], info = getrf(a[k])
         if info > 0 and check:
             raise np.linalg.LinAlgError("Singular matrix")
@@ -73,14 +81,13 @@ def factored(a: np.ndarray, check: bool) -> tuple[np.ndarray, np.ndarray]:
 
 def row_order(exchanges: np.ndarray, m: int) -> np.ndarray:
     """The order of m rows after every exchange, step k's with row k."""
-    *lead, steps = np.shape(exchanges)
+    lead = np.shape(exchanges)[:-1]
     order = np.empty((*lead, m), np.int64)
-    order[...] = np.arange(m)
-    lanes = np.arange(math.prod(lead))
-    rows, chosen = order.reshape(len(lanes), m), np.reshape(exchanges, (len(lanes), steps))
-    for k in range(steps):
-        moved = rows[lanes, chosen[:, k]]
-        rows[lanes, chosen[:, k]], rows[:, k] = rows[:, k], moved
+    for k in places(lead):
+        rows = list(range(m))  # elements of a list are exchanged twenty times as fast as an array's
+        for i, j in enumerate(exchanges[k].tolist()):
+            rows[i], rows[j] = rows[j], rows[i]
+        order[k] = rows
     return order
 
 
@@ -89,6 +96,7 @@ class Solve(Primitive):
 
     name = "Solve"
     recompute = False
+    itself = True
 
     def type(self, types, params):
         return [types[3].strong()]
@@ -96,7 +104,7 @@ class Solve(Primitive):
     def evaluate(self, args, params):
         _, lu, perm, b = map(np.asarray, args)
         out = np.empty_like(b)
-        for k in np.ndindex(*b.shape[:-2]):
+        for k in places(b.shape[:-2]):
             lower = {"lower": True, "unit": True, "transpose": params["transpose"]}
             upper = {"lower": False, "unit": False, "transpose": params["transpose"]}
             if params["transpose"]:
@@ -118,7 +126,7 @@ class Solve(Primitive):
         return [x], bind(self, [a, lu_, perm, change], params)
 
     def linear_in(self, flags, params):
-        return flags == [False, False, False, True]
+        return list(flags) == [False, False, False, True]
 
     def transpose(self, cts, args, params):
         a, lu_, perm, _ = args
@@ -199,6 +207,7 @@ class TriangularSolve(Primitive):
 
     name = "TriangularSolve"
     recompute = False
+    itself = True
 
     def type(self, types, params):
         return [types[1].strong()]
@@ -206,7 +215,7 @@ class TriangularSolve(Primitive):
     def evaluate(self, args, params):
         l, b = map(np.asarray, args)
         out = np.empty_like(b)
-        for k in np.ndindex(*b.shape[:-2]):
+        for k in places(b.shape[:-2]):
             out[k] = triangle(l[k], b[k], params)
         return [out]
 
@@ -226,7 +235,7 @@ class TriangularSolve(Primitive):
         return [x], bind(self, [l, change], params)
 
     def linear_in(self, flags, params):
-        return flags == [False, True]
+        return list(flags) == [False, True]
 
     def transpose(self, cts, args, params):
         turned = {**params, "transpose": not params["transpose"]}
@@ -244,12 +253,20 @@ class TriangularSolve(Primitive):
 
 def triangle(l: np.ndarray, b: np.ndarray, params: dict) -> np.ndarray:
     """op(l) x = b by one triangle of l; as in native code a zero on the diagonal gives infinities."""
-    import scipy.linalg
-
     if not b.size:
         return b
-    trsm = scipy.linalg.get_blas_funcs("trsm", (l, b))
-    return trsm(1.0, l, b, lower=params["lower"], trans_a=params["transpose"], diag=params["unit"])
+    # BLAS's arrays are in Fortran's order, in which l.T is not copied.
+    lower, transpose = not params["lower"], not params["transpose"]
+    return routine("trsm", l.dtype)(1.0, l.T, b, lower=lower, trans_a=transpose, diag=params["unit"])
+
+
+@functools.lru_cache(maxsize=64)
+def routine(name: str, dtype: np.dtype) -> Any:
+    """A routine of BLAS or LAPACK for that dtype."""
+    import scipy.linalg  # on first use: it takes longer to import than all the rest
+
+    find = scipy.linalg.get_blas_funcs if name == "trsm" else scipy.linalg.get_lapack_funcs
+    return find(name, dtype=dtype)
 
 
 lu_, solve_, cholesky_, triangular_solve_ = LU(), Solve(), Cholesky(), TriangularSolve()
