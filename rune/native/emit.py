@@ -110,13 +110,8 @@ class Emission:
         return b
 
     def in_workspace(self, kind, shape) -> Buffer:
-        fn = self.unit.fn
-        place = self.unit.workspace.take(SIZE[kind] * size(shape))
-        ws = self.unit.workspace_pointer
-        base = fn.put(f"getelementptr i8, ptr {fn.name_of(ws)}, i64 {place}", "p", ws)
-        b = Buffer(base, kind, shape, depth=self.depth if fn is self.fn else 0)
-        b.place = place
-        return b
+        unit = self.unit
+        return unit.workspace_buffer(kind, shape, self.depth if unit.fn is self.fn else 0)
 
     def release(self, v) -> None:
         for place in self.owned.pop(v, ()):
@@ -394,7 +389,6 @@ class Emission:
 
     def loops(self, space, sinks) -> None:
         """One nest of loops over a space that computes all the sinks."""
-        unit = self.unit
         if size(space) == 0:
             for s in sinks:
                 if isinstance(s, Fold):
@@ -407,7 +401,6 @@ class Emission:
             Walk(self, (1,) * (len(space) - 1) + (size(space),), sinks).run()
             return
         Walk(self, space, sinks).run()
-        del unit
 
 
 class Lazy(Computed):

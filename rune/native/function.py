@@ -227,23 +227,9 @@ class Function:
     @contextlib.contextmanager
     def loop_while(self, start: Value, stop: Value):
         """A loop over start .. stop - 1 whose bounds are values; it may run no times."""
-        first, last = self.name_of(start), self.name_of(stop)
-        outer, old, body = self._open(True)
-        k = self.fresh()
-        counter = Atom(f"%i{k}", len(self.scopes) - 1, self, 0, 2**62, self.unit)
-        yield Idx(((counter, 1),), 0)
-        self.scopes.pop()
-        outer.ins = old
-        old.append(
-            f"  br label %L{k}.pre\nL{k}.pre:\n  br label %L{k}\nL{k}:\n"
-            f"  %i{k} = phi i64 [ {first}, %L{k}.pre ], [ %n{k}, %L{k}.latch ]\n"
-            f"  %c{k} = icmp slt i64 %i{k}, {last}\n  br i1 %c{k}, label %L{k}.body, label %L{k}.exit\nL{k}.body:"
-        )
-        old.append(body)
-        old.append(
-            f"  br label %L{k}.latch\nL{k}.latch:\n  %n{k} = add nsw i64 %i{k}, 1\n"
-            f"  br label %L{k}\nL{k}.exit:"
-        )
+        last = self.name_of(stop)
+        with self._tested(self.name_of(start), f"slt i64 {{}}, {last}", 1, 2**62) as (i, _):
+            yield i
 
     @contextlib.contextmanager
     def loop_range(self, start: Value, stop: Value, low: int, high: int):
@@ -273,12 +259,20 @@ class Function:
         Gives its counter, and `leave(condition)`, which ends the loop where it stands.  After the loop the
         counter has the value of the step that was not taken.
         """
-        first, last = "0", self.name_of(count)
+        last = self.name_of(count)
         if reverse:
-            first = self.name_of(self.put(f"sub i64 {last}, 1", "i8", count))
+            first, more, by = self.name_of(self.put(f"sub i64 {last}, 1", "i8", count)), "sge i64 {}, 0", -1
+        else:
+            first, more, by = "0", f"slt i64 {{}}, {last}", 1
+        with self._tested(first, more, by, max(most - 1, 0)) as found:
+            yield found
+
+    @contextlib.contextmanager
+    def _tested(self, first: str, more: str, by: int, most: int):
+        """A loop that takes a step where `more` holds of its counter; gives the counter, and `leave`."""
         outer, old, body = self._open(True)
         k = self.fresh()
-        counter = Atom(f"%i{k}", len(self.scopes) - 1, self, 0, max(most - 1, 0), self.unit)
+        counter = Atom(f"%i{k}", len(self.scopes) - 1, self, 0, most, self.unit)
 
         def leave(condition: Value) -> None:
             self.line(f"br i1 {self.name_of(condition)}, label %L{k}.exit, label %L{k}.go")
@@ -287,15 +281,15 @@ class Function:
         yield Idx(((counter, 1),), 0), leave
         self.scopes.pop()
         outer.ins = old
-        more = f"sge i64 %i{k}, 0" if reverse else f"slt i64 %i{k}, {last}"
         old.append(
             f"  br label %L{k}.pre\nL{k}.pre:\n  br label %L{k}\nL{k}:\n"
             f"  %i{k} = phi i64 [ {first}, %L{k}.pre ], [ %n{k}, %L{k}.latch ]\n"
-            f"  %c{k} = icmp {more}\n  br i1 %c{k}, label %L{k}.body, label %L{k}.exit\nL{k}.body:"
+            f"  %c{k} = icmp {more.format(f'%i{k}')}\n"
+            f"  br i1 %c{k}, label %L{k}.body, label %L{k}.exit\nL{k}.body:"
         )
         old.append(body)
         old.append(
-            f"  br label %L{k}.latch\nL{k}.latch:\n  %n{k} = add nsw i64 %i{k}, {-1 if reverse else 1}\n"
+            f"  br label %L{k}.latch\nL{k}.latch:\n  %n{k} = add nsw i64 %i{k}, {by}\n"
             f"  br label %L{k}\nL{k}.exit:"
         )
 

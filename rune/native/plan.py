@@ -46,12 +46,11 @@ POINTWISE = (nest.Elementwise, nest.Index, nest.Concatenate)
 
 @dataclasses.dataclass
 class Stage:
-    """One thing that a block does: `kind` is small, nest or form."""
+    """One thing that a block does."""
 
     kind: str  # small, nest, rows (nests that share their outer loops), or form
     forms: list
     space: tuple[int, ...] = ()
-
     reads: set = dataclasses.field(default_factory=set)  # roots and smalls that it reads
     last: set = dataclasses.field(default_factory=set)  # roots that nothing reads after it
     nests: list = dataclasses.field(default_factory=list)  # of rows

@@ -186,8 +186,8 @@ class Unit:
             self.externs.append(item)
         return slot
 
-    def workspace_buffer(self, kind, shape):
-        """A buffer that lives as long as the call."""
+    def workspace_buffer(self, kind, shape, depth: int = 0):
+        """A buffer that lives as long as the call, or until its place is given back."""
         from .source import Buffer
 
         count = 1
@@ -196,7 +196,9 @@ class Unit:
         place = self.workspace.take(SIZE[kind] * count)
         fn, ws = self.fn, self.workspace_pointer
         base = fn.put(f"getelementptr i8, ptr {fn.name_of(ws)}, i64 {place}", "p", ws)
-        return Buffer(base, kind, shape)
+        b = Buffer(base, kind, shape, depth=depth)
+        b.place = place
+        return b
 
     def load_extern(self, fn: Function, slot: int) -> Value:
         table = self.externs_pointer
