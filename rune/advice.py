@@ -45,8 +45,8 @@ ASKING = {
     | {
         name: f"for scipy.linalg.{name} write rune.linalg.{name}"
         for name in (
-            "block_diag cho_factor cho_solve circulant expm hankel lu lu_factor lu_solve solve solve_triangular "
-            "toeplitz"
+            "block_diag cho_factor cho_solve circulant expm hankel lu lu_factor lu_solve solve solve_banded "
+            "solve_triangular toeplitz"
         ).split()
     }
     | {

@@ -27,6 +27,7 @@ __all__ = [
     "lu_factor",
     "lu_solve",
     "solve",
+    "solve_banded",
     "solve_triangular",
     "toeplitz",
 ]
@@ -85,6 +86,10 @@ def lu_solve(lu_and_piv, b, trans=0):
 
 def solve(a, b, lower=False, assume_a=None, transposed=False):
     return either("solve", (a, b), lower=lower, assume_a=assume_a, transposed=transposed)
+
+
+def solve_banded(l_and_u, ab, b):
+    return either("solve_banded", (tuple(l_and_u), ab, b))
 
 
 def solve_triangular(a, b, trans=0, lower=False, unit_diagonal=False):

@@ -52,6 +52,7 @@ VALUES = {
         f"lu_solve {t}": (lambda a, t=t: linalg.lu_solve(linalg.lu_factor(apart(a)), a[..., :1] + 1, t), [(2, 3, 3), (30, 30)])
         for t in (0, 1, 2)
     },
+    "solve_banded": (lambda a: linalg.solve_banded((2, 0), a + 20 * np.eye(3, 1, dtype=np.int8), a[..., :1, :].swapaxes(-1, -2) + 1), [(3, 4), (2, 3, 9)]),
     "lstsq": (lambda a: L.lstsq(a, a[:, :1])[::2], [(5, 3), (3, 3), (3, 5)]),
     "lstsq rcond": (lambda a: L.lstsq(a, a[:, 0] + 1, rcond=0.4)[::3], [(5, 3), (3, 3), (3, 5)]),
 }  # fmt: skip
@@ -104,6 +105,8 @@ SMOOTH = {
     "inv": (L.inv, (3, 3)),
     "solve": (lambda a: L.solve(a, a[..., :2] ** 2), (3, 3)),
     "solve stacked": (lambda a: L.solve(a, a[0] ** 2), (2, 3, 3)),
+    "solve_banded": (lambda a: linalg.solve_banded((1, 1), a, a[0] ** 2), (3, 4)),
+    "solve_banded stacked": (lambda a: linalg.solve_banded((0, 2), a, a[0, :1].T ** 2), (2, 3, 4)),
     "det": (L.det, (5, 5)),
     "slogdet": (lambda a: L.slogdet(a)[1], (5, 5)),
     "cholesky": (lambda a: L.cholesky(definite(a)), (3, 3)),

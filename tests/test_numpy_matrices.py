@@ -40,6 +40,17 @@ CASES = {
         (p, b),
     ),
     "solve a vector": (lambda l, a, b: l.solve(a, b[:, 0], assume_a="pos"), (p, b)),
+    **{
+        f"solve_banded {bounds}": (lambda l, a, b, w=bounds: l.solve_banded(w, a[: sum(w) + 1], b), (p, b))
+        for bounds in ((1, 1), (2, 1), (0, 3), (3, 0), (0, 0))
+    },
+    "solve_banded a vector": (lambda l, a, b: l.solve_banded((1, 1), a[:3], b[:, 0]), (p, b)),
+    "solve_banded stacked": (lambda l, a, b: l.solve_banded((1, 1), np.stack([a[:3], a[1:]]), b), (p, b)),
+    "solve_banded complex": (lambda l, a, b: np.real(l.solve_banded((1, 1), a, b[:3] * (1 + 1j))), (z, b)),
+    "solve_banded large": (
+        lambda l, a: l.solve_banded((1, 2), np.tile(a, (1, 10)) + [[0], [0], [9], [0]], np.arange(40.0)),
+        (q,),
+    ),
     "expm": (lambda l, a: l.expm(a), (q,)),
     "expm_large": (lambda l, a: l.expm(a * 10), (q,)),
     "expm_small": (lambda l, a: l.expm(a * 0.01), (q,)),
@@ -82,6 +93,25 @@ def test_a_matrix_that_is_not_positive_definite():
         rune.jit(lambda a: linalg.cho_factor(a)[0])(-p)
 
 
+def test_systems_of_bands_that_have_no_solution():
+    ab = np.ones((3, 4))
+    ab[1:] = 0
+    for f in (rune.jit, lambda f: lambda ab: rune.linearize(f, ab)[0]):
+        with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+            f(lambda ab: linalg.solve_banded((1, 1), ab, b))(ab)
+    either = lambda ab: rune.cond(
+        ab[1, 0] > 0, lambda ab: linalg.solve_banded((1, 1), ab, b), lambda ab: b, ab
+    )
+    x = rune.vmap(either)(np.stack([ab, p[:3]]))  # the lane that does not solve does not fail
+    np.testing.assert_allclose(x, np.stack([b, scipy.linalg.solve_banded((1, 1), p[:3], b)]))
+    with pytest.raises(
+        ValueError, match=r"rune\.linalg\.solve_banded: ab has 3 diagonals, l_and_u \(2, 1\) makes 4"
+    ):
+        rune.jit(lambda ab: linalg.solve_banded((2, 1), ab, b))(ab)
+    with pytest.raises(ValueError, match=r"rune\.linalg\.solve_banded: ab has 4 columns, b shape \(3, 2\)"):
+        rune.jit(lambda ab: linalg.solve_banded((1, 1), ab, b[:3]))(ab)
+
+
 def test_hankel_matrices_come_of_vectors():
     with pytest.raises(ValueError, match=r"rune\.linalg\.hankel: r: shape \[4, 4\], one axis is needed"):
         rune.jit(linalg.hankel)(p[0], p)
@@ -92,6 +122,7 @@ def test_scipys_own_functions_name_the_replacement():
     calls |= {
         "cho_solve": lambda f, a: f((a, True), b),
         "lu_solve": lambda f, a: f((a, np.arange(4)), b),
+        "solve_banded": lambda f, a: f((1, 2), a, b),
     }
     for name in linalg.__all__:
         if name == "block_diag":

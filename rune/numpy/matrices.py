@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from rune.numpy.reductions import reduced
 from rune.numpy.shapes import swap_last
 from rune.numpy.sorting import argsort, take
 from rune.numpy.triangles import tril, triu
-from rune.primitives import linalg, movement
+from rune.primitives import banded, linalg, movement
 from rune.primitives import lu as pivoted
 from rune.primitives.determinant import rows_in_order
 from rune.primitives.indexing import gather
@@ -36,6 +37,7 @@ __all__ = [
     "lu_solve",
     "scaled_exponential",
     "solve",
+    "solve_banded",
     "solve_triangular",
     "toeplitz",
 ]
@@ -154,6 +156,24 @@ def lu_solve(lu_and_piv: tuple, b: Any, trans: Any = 0) -> Any:
         x = rows_in_order(by_low(by_up(b)), argsort(order))
     else:
         x = by_up(by_low(rows_in_order(b, order)))
+    return movement.reshape(x, shape_of(x)[:-1]) if vector else x
+
+
+def solve_banded(l_and_u: tuple, ab: Any, b: Any) -> Any:
+    """`a x = b`, where `ab[u + i - j, j] = a[i, j]`."""
+    lower, upper = map(operator.index, l_and_u)
+    b, vector = columns(b)
+    ab, b = matrices(ab, inexact(b))
+    width, n = shape_of(ab)[-2:]
+    if min(lower, upper) < 0 or width != lower + upper + 1:
+        raise ValueError(
+            f"rune.linalg.solve_banded: ab has {width} diagonals, l_and_u {(lower, upper)} makes {lower + upper + 1}"
+        )
+    if shape_of(b)[-2] != n:
+        raise ValueError(
+            f"rune.linalg.solve_banded: ab has {n} columns, b shape {shape_of(b)[: -1 if vector else None]}"
+        )
+    x = banded.solve(*lead_equal(ab, b), lower, upper)
     return movement.reshape(x, shape_of(x)[:-1]) if vector else x
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "lu_factor",
     "lu_solve",
     "solve",
+    "solve_banded",
     "solve_triangular",
     "toeplitz",
 ]
@@ -128,6 +129,21 @@ def solve(a: Any, b: Any, lower: bool = False, assume_a: str | None = None, tran
     lower one with ``lower``.
 
     Raises ``numpy.linalg.LinAlgError`` where the matrix is singular, or not positive definite.
+    """
+
+def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
+    """The solution of ``a x = b`` for a matrix with ``l`` diagonals below its own and ``u`` above.
+
+    ``ab`` holds them in its rows, the uppermost first: ``ab[u + i - j, j] = a[i, j]``; its corners that
+    stand for no element are not read. The time and memory are those of the diagonals. Leading axes count
+    systems; a ``b`` of one axis is one vector, else its columns are the right-hand sides.
+
+    >>> from rune import linalg
+    >>> ab = np.array([[0.0, 1.0, 1.0], [2.0, 2.0, 2.0], [1.0, 1.0, 0.0]])
+    >>> rune.jit(lambda ab, b: linalg.solve_banded((1, 1), ab, b))(ab, np.array([3.0, 4.0, 3.0])).round(12)
+    array([1., 1., 1.])
+
+    Raises ``numpy.linalg.LinAlgError`` where the matrix is singular.
     """
 
 def solve_triangular(

@@ -1,0 +1,149 @@
+"""Linear systems of band matrices, given by their diagonals: ab[upper + i - j, j] = a[i, j].
+
+As for other matrices, `solve` factors once, the derivative dx = solve(a, db - da x) and the transpose
+use the same factors, and the matrix says all there is of a derivative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rune.level import bind
+from rune.native import nest
+from rune.primitives import linalg, movement
+from rune.primitives.primitive import Primitive, where_taken
+from rune.primitives.scalar import e
+from rune.program import Type, type_of
+
+__all__ = ["solve"]
+
+
+class BandLU(Primitive):
+    """ab [lower + upper + 1, n] -> LAPACK's band factors [n, 2 lower + upper + 1] and row exchanges, from 1."""
+
+    name = "BandLU"
+    recompute = False
+
+    def effect(self, params):
+        return "fail"
+
+    def type(self, types, params):
+        (ab,) = types
+        *lead, width, n = ab.shape
+        return [
+            Type(ab.dtype, (*lead, n, width + params["lower"])),
+            Type(np.dtype(np.int32), (*lead, n)),
+        ]
+
+    def evaluate(self, args, params):
+        import scipy.linalg  # on first use: it takes longer to import than all the rest
+
+        ab, lower = np.asarray(args[0]), params["lower"]
+        *lead, width, n = ab.shape
+        factors = np.zeros((*lead, n, width + lower), ab.dtype)
+        exchanges = np.empty((*lead, n), np.int32)
+        gbtrf = scipy.linalg.get_lapack_funcs("gbtrf", (ab,))
+        for k in np.ndindex(*lead if n else (0,)):
+            factors[k][:, lower:] = ab[k].T
+            columns, rows, info = gbtrf(factors[k].T, lower, params["upper"])
+            if info > 0:
+                raise np.linalg.LinAlgError("Singular matrix")
+            factors[k], exchanges[k] = columns.T, rows + 1
+        return [factors, exchanges]
+
+    def jvp(self, primals, tangents, params):
+        return bind(self, primals, params), [None, None]  # see `solve`: ab carries the derivative
+
+    def batch(self, size, args, mapped, params):
+        return bind(self, args, params), [True, True]
+
+    def guarded(self, args, params, taken):
+        t = type_of(args[0])
+        one = np.zeros(t.shape, t.dtype)
+        one[..., params["upper"], :] = 1
+        return [where_taken(taken, args[0], one)], params
+
+    def lower(self, e):
+        return [nest.Library(e.outputs, e.inputs, "band_lu", {**e.params, "check": True})]
+
+
+class BandSolve(Primitive):
+    """inputs (ab, factors, exchanges, b): x with a x = b, or a^T x = b where `transpose`."""
+
+    name = "BandSolve"
+    recompute = False
+
+    def type(self, types, params):
+        return [types[3].strong()]
+
+    def evaluate(self, args, params):
+        import scipy.linalg
+
+        _, factors, exchanges, b = map(np.asarray, args)
+        out = np.empty_like(b)
+        gbtrs = scipy.linalg.get_lapack_funcs("gbtrs", (factors, b))
+        bounds = params["lower"], params["upper"]
+        for k in np.ndindex(*b.shape[:-2] if b.size else (0,)):
+            out[k], _ = gbtrs(factors[k].T, *bounds, b[k], exchanges[k] - 1, trans=int(params["transpose"]))
+        return [out]
+
+    def jvp(self, primals, tangents, params):
+        (ab, factors, exchanges, _), (dab, _, _, change) = primals, tangents
+        (x,) = bind(self, primals, params)
+        if dab is not None:
+            moved = e.neg(product(dab, x, params["upper"], params["transpose"]))
+            change = moved if change is None else e.add(change, moved)
+        if change is None:
+            return [x], [None]
+        return [x], bind(self, [ab, factors, exchanges, change], params)
+
+    def linear_in(self, flags, params):
+        return list(flags) == [False, False, False, True]
+
+    def transpose(self, cts, args, params):
+        turned = {**params, "transpose": not params["transpose"]}
+        return [None, None, None, *bind(self, [*args[:3], cts[0]], turned)]
+
+    def batch(self, size, args, mapped, params):
+        return bind(self, linalg.stack(size, args, mapped), params), [True]
+
+    def lower(self, e):
+        return [nest.Library(e.outputs, e.inputs[1:], "band_solve", dict(e.params))]
+
+    def details(self, params):
+        return "transposed" if params["transpose"] else ""
+
+
+def product(ab: Any, x: Any, upper: int, transpose: bool) -> Any:
+    """The band matrix, or its transpose, times the columns of x: a sum over its diagonals."""
+    *lead, width, n = type_of(ab).shape
+    total = None
+    for k in range(width):
+        diagonal = movement.reshape(movement.part(ab, len(lead), k, k + 1), (*lead, n, 1))
+        term = (
+            e.mul(diagonal, moved_down(x, upper - k))
+            if transpose
+            else moved_down(e.mul(diagonal, x), k - upper)
+        )
+        total = term if total is None else e.add(total, term)
+    return total
+
+
+def moved_down(x: Any, by: int) -> Any:
+    """The rows of matrices so many places down, or up, zeros behind them."""
+    *lead, n, _ = type_of(x).shape
+    by = min(max(by, -n), n)
+    part = movement.part(x, len(lead), max(-by, 0), n - max(by, 0))
+    none = (0,) * len(lead)
+    return movement.pad(part, (*none, max(by, 0), 0), (*none, max(-by, 0), 0))
+
+
+band_lu_, band_solve_ = BandLU(), BandSolve()
+
+
+def solve(ab: Any, b: Any, lower: int, upper: int) -> Any:
+    """x with a x = b: ab [..., lower + upper + 1, n], b [..., n, k], equal leading shapes and dtypes."""
+    params = {"lower": lower, "upper": upper}
+    return bind(band_solve_, [ab, *bind(band_lu_, [ab], params), b], {**params, "transpose": False})[0]
