@@ -17,10 +17,10 @@ from rune.primitives.effects import check_
 from rune.primitives.map import cast
 from rune.primitives.primitive import zeros
 from rune.primitives.scalar import e
-from rune.program import Program, Type, Var, type_of
+from rune.program import Program, Type, type_of
 from rune.structure import Star, Tree, apart, describe
 from rune.totals import Total, arrive
-from rune.trace import record, run
+from rune.trace import over_all_captures, record, run
 from rune.value import box
 
 __all__ = ["cond", "switch"]
@@ -118,7 +118,6 @@ def agreed(
     a type is static, and the same from every branch.
     """
     labels = [label for label, _, _ in traces]
-    captures = list({id(x): x for _, _, found in traces for x in found}.values())
     whole = [tree.build([Star("an array or number")] * tree.size) for tree in trees]
     for label, tree, shown in zip(labels, trees, whole, strict=True):
         if tree != trees[0]:
@@ -145,10 +144,8 @@ def agreed(
         common.append(dtype)
     common += [t.dtype for t in traces[0][1].output_types[len(common) :]]  # of additions to totals
     programs = []
-    for _, program, own in traces:
-        place = {id(x): v for x, v in zip(own, program.inputs[n:], strict=True)}
-        inputs = [*program.inputs[:n], *(place.get(id(x)) or Var(x.type) for x in captures)]
-        program = program.rearranged(inputs, program.outputs)
+    alike, captures = over_all_captures([(program, own) for _, program, own in traces], n)
+    for program in alike:
         if [t.dtype for t in program.output_types] != common or any(t.weak for t in program.output_types):
             f = lambda xs, p=program: [cast(y, d) for y, d in zip(run(p, xs), common, strict=True)]
             program, _ = record(name, program.input_types, f)

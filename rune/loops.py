@@ -30,7 +30,7 @@ from rune.primitives.scalar import e
 from rune.program import Type, Var, type_of
 from rune.structure import Star, Tree, apart, describe, flatten
 from rune.totals import arrive, summed
-from rune.trace import record, run
+from rune.trace import over_all_captures, record, run
 from rune.value import box, tables
 
 __all__ = ["iterate", "map", "scan"]
@@ -65,8 +65,7 @@ def looped(name: str, step: Any, init: Any, xs: Any, length: Any, reverse: bool,
 
 def segmented(step: Any, init: Any, xs: Any, length: Any, reverse: bool, every: Any) -> Any:
     """The loop as a loop over segments, each computed again in the backward pass from its first carry."""
-    if type(every) is not int or every < 1:
-        raise ValueError(f"{NAME}: checkpoint_every must be an int of at least 1, got {describe(every)}")
+    every = size(NAME, "checkpoint_every", every, 1)
     leaves, tree = parted(NAME, xs, "xs")
     n = rows_in(NAME, leaves, tree, length)
     leaves = [box(x) for x in leaves]
@@ -138,26 +137,25 @@ def started(name: str, init: Any) -> tuple[list, Tree]:
     return [own(x, t) for x, t in zip(found, dtypes, strict=True)], tree
 
 
-def size(length: Any) -> int:
-    if hasattr(type(length), "__index__"):
-        n = operator.index(length)
-        if n >= 0:
-            return n
-        raise ValueError(f"{NAME}: length must be an int of at least 0, got {n}")
-    raise TypeError(f"{NAME}: length must be an int, got {describe(length)}")
+def size(name: str, what: str, n: Any, least: int = 0) -> int:
+    if not hasattr(type(n), "__index__"):
+        raise TypeError(f"{name}: {what} must be an int, got {describe(n)}")
+    if operator.index(n) < least:
+        raise ValueError(f"{name}: {what} must be an int of at least {least}, got {n}")
+    return operator.index(n)
 
 
 def rows_in(name: str, rows: list, tree: Tree, length: Any) -> int:
     """The number of steps: the leading length that all of `xs` share, or `length`."""
-    found = None if length is None else size(length)
+    found = None if length is None else size(name, "length", length)
     if not rows and found is None:
-        raise ValueError(f"{name}: give {'xs or length' if name == NAME else 'xs with rows'}")
         if tree.fixed:
             place, leaf = tree.fixed[0]
             path = Tree(tree.spec).paths("xs")[place]
             raise ValueError(
                 f"{name}: {path}: {describe(leaf)} has no rows: give an array, as np.arange(n) for range(n)"
             )
+        raise ValueError(f"{name}: give {'xs or length' if name == NAME else 'xs with rows'}")
     first = "length"
     for x, path in zip(rows, tree.paths("xs"), strict=True):
         t = type_of(x)
@@ -297,8 +295,7 @@ def iterate(step, init, *, until, max_steps):
     name = "rune.iterate"
     callable_(name, step)
     callable_(name, until)
-    if type(max_steps) is not int or max_steps < 0:
-        raise TypeError(f"{name}: max_steps must be an int of at least 0, got {describe(max_steps)}")
+    max_steps = size(name, "max_steps", max_steps)
     carry, tree = started(name, init)
     loop = Step(
         name, lambda carry, _: (step(carry), None), tree, flatten(None)[1], [type_of(x) for x in carry]
@@ -334,17 +331,11 @@ def iterated(loop: Step, carry: list, stops: Any, max_steps: int) -> Any:
         settle(inputs, after)
         return after
 
-    body, of_body = record(loop.name, types, traced, totals)
-    test, of_test = record(loop.name, types, lambda inputs: [stops(inputs)])
-    captures = list({id(x): x for x in [*of_body, *of_test]}.values())
-
-    def over_all(program: Any, own: list) -> Any:
-        """A program of the carry and its own captures, as one of the carry and all captures."""
-        place = {id(x): v for x, v in zip(own, program.inputs[c:], strict=True)}
-        inputs = [*program.inputs[:c], *(place.get(id(x)) or Var(x.type) for x in captures)]
-        return program.rearranged(inputs, program.outputs)
-
-    body, test = over_all(body, of_body), over_all(test, of_test)
+    both = [
+        record(loop.name, types, traced, totals),
+        record(loop.name, types, lambda inputs: [stops(inputs)]),
+    ]
+    (body, test), captures = over_all_captures(both, c)
     whole, tested, sums = summing(body, test, c)
     params = {"step": whole, "until": tested, "max_steps": max_steps, "carries": c + len(sums), "kept": 0}
     outs = apply(while_, [*carry, *sums, *captures], params)

@@ -23,7 +23,7 @@ from rune.primitives.primitive import Primitive
 from rune.program import Equation, Literal, Owner, Program, Type, Var, type_of
 from rune.snapshot import Snapshots
 
-__all__ = ["Staged", "Trace", "constant", "not_counted", "passing", "record", "run"]
+__all__ = ["Staged", "Trace", "constant", "not_counted", "over_all_captures", "passing", "record", "run"]
 
 
 class Constant(Primitive):
@@ -244,6 +244,18 @@ def record(
             outs = [*outs, *level.additions.values()]
         program = level.close(outs, name)
     return program, level.captures
+
+
+def over_all_captures(recorded: list[tuple[Program, list]], n: int) -> tuple[list[Program], list]:
+    """Programs of n inputs and their own captures, as programs of those inputs and of all captures; and these."""
+    captures = list({id(x): x for _, own in recorded for x in own}.values())
+
+    def over_all(program: Program, own: list) -> Program:
+        place = {id(x): v for x, v in zip(own, program.inputs[n:], strict=True)}
+        inputs = [*program.inputs[:n], *(place.get(id(x)) or Var(x.type) for x in captures)]
+        return program.rearranged(inputs, program.outputs)
+
+    return [over_all(program, own) for program, own in recorded], captures
 
 
 def passing(name: str) -> Trace:

@@ -19,7 +19,7 @@ import numpy as np
 
 from rune import derive
 from rune.constructs.call import call
-from rune.constructs.scan import delayed, kept_as, scan, settled
+from rune.constructs.scan import kept_as, read_by_steps, scan, settled, started
 from rune.level import bind
 from rune.linear import Tangent
 from rune.linearity import Kind, looped, of_program
@@ -101,11 +101,8 @@ class While(Primitive):
             until.outputs,
         )
         key = ("iterate forward", mask, c)
-        started = [
-            zeros(type_of(p)) if m and t is None else t
-            for t, m, p in zip(tangents, mask, primals, strict=True)
-        ]
-        args = [*primals[:c], *only(started[:c]), *primals[c:], *only(started[c:])]
+        begun = started(tangents, mask, primals)
+        args = [*primals[:c], *only(begun[:c]), *primals[c:], *only(begun[c:])]
         more = {
             "step": kept_as(step, key, body),
             "until": kept_as(until, (*key, params["step"]), test),
@@ -125,33 +122,17 @@ class While(Primitive):
         outs = bind(self, primals, {**params, "step": halves.primal, "kept": params["kept"] + halves.stored})
         taken, outs = outs[-1], outs[:-1]
         results, stacks = outs[: len(outs) - halves.stored], outs[len(outs) - halves.stored :]
-        rows, captures, row_vars, capture_vars = [], [], [], []
-        n_reads = len(halves.reads)
-        places = {"input": primals, "output": results, "stored": stacks}
-        for (kind, k), v in zip(halves.reads, halves.linear.inputs[:n_reads], strict=True):
-            if kind == "input":
-                captures.append(primals[k])
-                capture_vars.append(v)
-                continue
-            row_vars.append(v)
-            if kind == "previous":
-                carry, (place, at) = k
-                rows.append(delayed(places[place][at], primals[carry], False))
-            else:
-                rows.append(places[kind][k])
-        moving = iter(halves.linear.inputs[n_reads:])
+        (row_vars, rows), (capture_vars, captures) = read_by_steps(halves, primals, results, stacks, c, False)
+        moving = iter(halves.linear.inputs[len(halves.reads) :])
         changes = [next(moving) if m else None for m in mask]
         only = lambda vs: [v for v in vs if v is not None]
         linear = halves.linear.rearranged(
             [*only(changes[:c]), *row_vars, *capture_vars, *only(changes[c:])], halves.linear.outputs
         )
         linear = kept_as(step, ("iterate linear", mask, c), linear)
-        started = [
-            zeros(type_of(p)) if m and t is None else t
-            for t, m, p in zip(tangents, mask, primals, strict=True)
-        ]
-        t_carry = only(started[:c])
-        args = [*t_carry, *rows, *captures, *only(started[c:]), taken]
+        begun = started(tangents, mask, primals)
+        t_carry = only(begun[:c])
+        args = [*t_carry, *rows, *captures, *only(begun[c:]), taken]
         loop = {
             "step": linear,
             "length": n,

@@ -35,7 +35,7 @@ from rune.primitives.scalar import e
 from rune.program import Program, Type, type_of
 from rune.trace import record, run
 
-__all__ = ["scan"]
+__all__ = ["kept_as", "read_by_steps", "scan", "settled", "started"]
 
 
 class Scan(Primitive):
@@ -101,13 +101,6 @@ class Scan(Primitive):
         halves = derive.linearize(params["step"], mask, mask[:c], c)
         return halves, halves.present
 
-    def started(self, tangents, mask, primals):
-        """Tangents of the masked arguments; one that only later steps have starts at zero."""
-        return [
-            zeros(type_of(p)) if m and t is None else t
-            for t, m, p in zip(tangents, mask, primals, strict=True)
-        ]
-
     def forward(self, primals, tangents, mask, params, count):
         step, c = params["step"], params["carries"]
         both, present = self.derived(derive.jvp, mask, params)
@@ -125,7 +118,7 @@ class Scan(Primitive):
         )
         derived = kept_as(step, ("forward", mask, c, params["rows"]), derived)
         p_args = self.split(primals, params)
-        t_args = [only(part) for part in self.split(self.started(tangents, mask, primals), params)]
+        t_args = [only(part) for part in self.split(started(tangents, mask, primals), params)]
         args = [x for p, t in zip(p_args, t_args, strict=True) for x in (*p, *t)]
         more = {"step": derived, "carries": c + n_carry, "rows": len(row_in) + len(row_dt)}
         outs = bind(self, [*args, *count], {**params, **more})
@@ -144,22 +137,10 @@ class Scan(Primitive):
             {**params, "step": halves.primal, "kept": params["kept"] + halves.stored},
         )
         results, stacks = outs[: len(outs) - halves.stored], outs[len(outs) - halves.stored :]
-        # What the linear step reads: stacked values are rows of the linear loop, captures its captures.
-        rows, captures, row_vars, capture_vars = [], [], [], []
-        n_reads = len(halves.reads)
-        stacked = {"input": primals, "output": results, "stored": stacks}
-        for (kind, k), v in zip(halves.reads, halves.linear.inputs[:n_reads], strict=True):
-            if kind == "input" and k >= c + r:
-                captures.append(primals[k])
-                capture_vars.append(v)
-                continue
-            row_vars.append(v)
-            if kind == "previous":
-                carry, (place, at) = k
-                rows.append(delayed(stacked[place][at], primals[carry], params["reverse"]))
-            else:
-                rows.append(stacked[kind][k])
-        moving = iter(halves.linear.inputs[n_reads:])
+        (row_vars, rows), (capture_vars, captures) = read_by_steps(
+            halves, primals, results, stacks, c + r, params["reverse"]
+        )
+        moving = iter(halves.linear.inputs[len(halves.reads) :])
         carry_dt, row_dt, capture_dt = self.split([next(moving) if m else None for m in mask], params)
         only = lambda vs: [v for v in vs if v is not None]
         linear = halves.linear.rearranged(
@@ -167,7 +148,7 @@ class Scan(Primitive):
             halves.linear.outputs,
         )
         linear = kept_as(step, ("linear loop", mask, c, r), linear)
-        t_carry, t_rows, t_captures = map(only, self.split(self.started(tangents, mask, primals), params))
+        t_carry, t_rows, t_captures = map(only, self.split(started(tangents, mask, primals), params))
         args = [*t_carry, *rows, *t_rows, *captures, *t_captures]
         more = {"step": linear, "carries": len(t_carry), "rows": len(rows) + len(t_rows), "kept": 0}
         changes = iter(bind(self, [*args, *count], {**params, **more}))
@@ -310,6 +291,35 @@ def settled(mask: tuple, carries: int, present: Any) -> tuple:
         if grown == mask:
             return mask
         mask = grown
+
+
+def started(tangents: list, mask: tuple, primals: list) -> list:
+    """Tangents of the masked arguments; one that only later steps have starts at zero."""
+    return [
+        zeros(type_of(p)) if m and t is None else t for t, m, p in zip(tangents, mask, primals, strict=True)
+    ]
+
+
+def read_by_steps(
+    halves: derive.Linearized, primals: list, results: list, stacks: list, first_capture: int, reverse: bool
+) -> tuple[tuple[list, list], tuple[list, list]]:
+    """What the steps of the linear loop read, as (variables, values) of its rows and of its captures.
+
+    What is stacked is rows of it, and captures are its captures.
+    """
+    rows: tuple[list, list] = ([], [])
+    captures: tuple[list, list] = ([], [])
+    stacked = {"input": primals, "output": results, "stored": stacks}
+    for (kind, k), v in zip(halves.reads, halves.linear.inputs, strict=False):
+        if kind == "previous":
+            carry, (place, at) = k
+            x = delayed(stacked[place][at], primals[carry], reverse)
+        else:
+            x = stacked[kind][k]
+        variables, values = captures if kind == "input" and k >= first_capture else rows
+        variables.append(v)
+        values.append(x)
+    return rows, captures
 
 
 def kept_as(step: Program, key: tuple, derived: Program) -> Program:

@@ -26,8 +26,8 @@ from rune.primitives import linalg, movement
 from rune.primitives.map import cast
 from rune.primitives.primitive import Primitive, Unknown, zeros
 from rune.primitives.scalar import e
-from rune.program import Program, Type, Var, real_dtype, type_of
-from rune.trace import not_counted, record, run
+from rune.program import Program, Type, real_dtype, type_of
+from rune.trace import not_counted, over_all_captures, record, run
 
 __all__ = ["AtOnce", "Dense", "captures_moving", "over_lanes", "recorded", "solve_"]
 
@@ -246,19 +246,11 @@ class Untraceable:
 def recorded(f: Callable, matvec: Program, n: int) -> tuple[Recorded | Untraceable, list[Value]]:
     """A solver's programs for the matrix and its transpose, over all that either of them captured."""
     try:
-        forward, own = record_solver(f, matvec, n)
-        back, others = record_solver(f, turned(matvec, n), n)
+        both = [record_solver(f, matvec, n), record_solver(f, turned(matvec, n), n)]
     except TracedValueError as error:
         return Untraceable(str(error)), []
-    captures = list({id(x): x for x in [*own, *others]}.values())
-    m = len(matvec.inputs)
-
-    def over_all(program: Program, own: list[Value]) -> Program:
-        place = {id(x): v for x, v in zip(own, program.inputs[m:], strict=True)}
-        inputs = [*program.inputs[:m], *(place.get(id(x)) or Var(x.type) for x in captures)]
-        return program.rearranged(inputs, program.outputs)
-
-    return Recorded(over_all(forward, own), over_all(back, others)), captures
+    programs, captures = over_all_captures(both, len(matvec.inputs))
+    return Recorded(*programs), captures
 
 
 def dense(matvec: Program, at: list, b: list) -> list:
