@@ -16,7 +16,7 @@ from rune.level import Value
 from rune.native.consume import GONE
 from rune.primitives.map import cast
 from rune.program import Type, type_of
-from rune.structure import Tree, describe, flatten
+from rune.structure import Star, Tree, apart, describe, flatten
 from rune.value import Traced, box, raw
 
 __all__ = [
@@ -185,7 +185,8 @@ def fitted(name: str, x: Any, tree: Tree, types: list[Type | None], what: str, r
     """
     found, own_tree = flatten(x)
     if own_tree != tree:
-        raise ValueError(f"{name}: the structure {own_tree} {what}, {tree} expected")
+        whole = tree.build([Star("an array or number")] * tree.size)
+        raise ValueError(f"{name}: {apart(x, whole, what, 'expected', root)}")
     leaves = raws(found)
     for k, (leaf, t, path) in enumerate(zip(leaves, types, tree.paths(root), strict=True)):
         if t is None or not t.inexact:

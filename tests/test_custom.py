@@ -288,8 +288,12 @@ def test_a_captured_value_is_refused_in_what_the_rule_differentiates(kind):
 WRONG_RETURNS = {
     "no pair": (lambda x: x, TypeError, r"the rule must return \(result, a function\), got float64 \[3\]"),
     "no function": (lambda x: (x, x), TypeError, r"the rule must return \(result, a function\), got tuple"),
-    "a structure": (lambda x: (x * 1, lambda d: (d, d)), ValueError, r"the structure \(\*, \*\) returned by"),
-    "nothing": (lambda x: (x * 1, lambda d: None), ValueError, r"the structure None returned by the"),
+    "a structure": (
+        lambda x: (x * 1, lambda d: (d, d)),
+        ValueError,
+        r"tuple returned by .*, an array or number expected",
+    ),
+    "nothing": (lambda x: (x * 1, lambda d: None), ValueError, r"None returned by the"),
     "a shape": (
         lambda x: (x * 1, lambda d: d[:2]),
         ValueError,

@@ -245,18 +245,21 @@ def test_a_solver_that_reads_is_asked_for_only_by_derivatives():
 
 
 WRONG_SOLVES = {
-    "a structure": (lambda matvec, b: (b,), r"the structure \(\*,\) returned by linear_solve, \* expected"),
+    "a structure": (lambda matvec, b: (b,), r"tuple returned by linear_solve, an array or number expected"),
     "a shape": (lambda matvec, b: b[:2], r"float64 \[2\] returned by linear_solve, float64 \[3\] expected"),
     "a dtype": (
         lambda matvec, b: b + 1j,
         r"complex128 \[3\] returned by linear_solve, float64 \[3\] expected",
     ),
-    "nothing": (lambda matvec, b: None, r"the structure None returned by linear_solve, \* expected"),
+    "nothing": (lambda matvec, b: None, r"None returned by linear_solve, an array or number expected"),
     "a shape given": (
         lambda matvec, b: matvec(b[:2]),
         r"float64 \[2\] given to matvec, float64 \[3\] expected",
     ),
-    "a structure given": (lambda matvec, b: matvec({"x": b}), r"the structure {'x': \*} given to matvec"),
+    "a structure given": (
+        lambda matvec, b: matvec({"x": b}),
+        r"dict given to matvec, an array or number expected",
+    ),
 }
 
 

@@ -87,11 +87,40 @@ def test_a_list_of_numbers_is_no_axis():
         rune.vmap(lambda v: v)(1.0)
 
 
-@pytest.mark.parametrize("length", [3.7, 3.0, "3"])
-def test_the_length_of_a_scan_is_an_int(length):
-    with pytest.raises(TypeError, match=r"^rune\.scan: length must be an int, got (float|str) "):
-        rune.scan(lambda c, _: (c + 1, None), 0.0, length=length)
-    assert rune.scan(lambda c, _: (c + 1, None), 0.0, length=np.int64(3))[0] == 3.0
+COUNTS = {
+    "length": (0, lambda n: rune.scan(lambda c, _: (c + 1, None), 0.0, length=n)[0]),
+    "checkpoint_every": (1, lambda n: rune.scan(lambda c, r: (c + 1, r), 0.0, x3, checkpoint_every=n)[0]),
+    "max_steps": (0, lambda n: rune.iterate(lambda c: c + 1, 0.0, until=lambda c: c > 2, max_steps=n)),
+}
+
+
+@pytest.mark.parametrize("what", COUNTS)
+def test_what_counts_steps_is_an_int_of_any_kind(what):
+    least, run = COUNTS[what]
+    for n in (3.7, 3.0, "3", np.float64(3), [3]):
+        with pytest.raises(TypeError, match=rf"^rune\.\w+: {what} must be an int, got (float|str|list)"):
+            run(n)
+    with pytest.raises(ValueError, match=rf"^rune\.\w+: {what} must be an int of at least {least}, got"):
+        run(least - 1)
+    for n in (3, np.int64(3), np.uint8(3)):
+        assert run(n) == 3.0
+    with pytest.raises(rune.TracedValueError, match="static_argnames"):
+        rune.jit(run)(np.int64(3))
+
+
+def test_the_order_of_polygamma_is_known():
+    with pytest.raises(rune.TracedValueError, match=r"^rune\.polygamma: the order n is traced by rune\.jit"):
+        rune.jit(lambda n: rune.polygamma(n, 1.0))(np.int64(1))
+    np.testing.assert_allclose(rune.jit(rune.polygamma)(1, 1.0), np.pi**2 / 6)
+
+
+@pytest.mark.parametrize("like, said", [(np.float64, "like: type float64"), ((0.0, "a"), "1: str 'a'")])
+def test_a_type_is_no_array_like_the_result(like, said):
+    for wrap in (lambda f: f, rune.jit):
+        with pytest.raises(
+            TypeError, match=rf"^rune\.callback: {said} has no shape and dtype: give an array"
+        ):
+            wrap(lambda x: rune.callback(np.sum, like, x))(x3)
 
 
 def test_a_start_in_the_place_of_the_solver_is_named():
@@ -168,6 +197,8 @@ ONE, OTHER = {"a": [1.0, (2.0,)]}, {"a": [1.0, [2.0]]}
     (lambda: rune.linearize(lambda p: p["a"][0], OTHER)[1](ONE), "rune.linearize: 0.a.1: tuple in the tangent, list in the primal"),
     (lambda: rune.hvp(lambda p: p["a"][0] ** 2)(OTHER, ONE), "rune.hvp: 0.a.1: tuple in the tangent, list in the primal"),
     (lambda: rune.vjp(lambda x: OTHER, x3)[1](ONE), "rune.vjp: a.1: tuple in the cotangent, list in the result"),
+    (lambda: rune.grad(lambda x, n: np.sum(rune.custom_vjp(lambda x, n: (x * n, lambda g: (g * n, None)))(x, n)))(x3, 2.0), "rune.custom_vjp: 1: None returned by the pullback, an array or number expected"),
+    (lambda: rune.grad(lambda x: np.sum(rune.custom_vjp(lambda x: (x * 1, lambda g: (g,)))(x)))(x3), "rune.custom_vjp: 0: tuple returned by the pullback, an array or number expected"),
     (lambda: rune.jit(lambda p: rune.cond(p, lambda: OTHER, lambda: ONE))(np.bool_(True)), "rune.cond: a.1: list from on_true, tuple from on_false"),
     (lambda: rune.vmap(lambda k: rune.switch(k, [lambda: OTHER, lambda: ONE]))(np.arange(2)), "rune.switch: a.1: tuple from branches[1], list from branches[0]"),
 ])  # fmt: skip

@@ -95,10 +95,12 @@ class Checked:
 def declared(x: Any, path: str) -> Type:
     """The type that a leaf of `like` declares: an array's, or that of anything with shape and dtype."""
     t = leaf_type(x)
-    if t is None and hasattr(x, "shape") and hasattr(x, "dtype"):
+    if t is None and not isinstance(x, type) and hasattr(x, "shape") and hasattr(x, "dtype"):
         t = Type(np.dtype(x.dtype), tuple(x.shape))
     if t is None:
-        raise TypeError(f"{NAME}: {path or 'like'}: {describe(x)} has no shape and dtype")
+        raise TypeError(
+            f"{NAME}: {path or 'like'}: {describe(x)} has no shape and dtype: give an array, or np.float64(0) for a number"
+        )
     return t.strong()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rune.level import TracedValueError, Value
 from rune.numpy.arguments import asarray, axes_of, dtype_of, inexact, shape_of
 from rune.numpy.elementwise import call_ufunc, operand
 from rune.numpy.reductions import reduced
@@ -76,6 +77,11 @@ def derivative_of_digamma(n: Any, x: Any) -> Any:
     import scipy.special as module
 
     special.load()
+    if isinstance(n, Value):
+        raise TracedValueError(
+            f"rune.polygamma: the order n is traced by {n.level.name} and must be known: pass an int, or name it in "
+            "static_argnames"
+        )
     order, x = np.asarray(n), inexact(asarray(x))
     scale = (-1.0) ** (order + 1) * module.gamma(order + 1.0)
     one = lambda plain: plain.item() if plain.ndim == 0 else plain  # a number, so that float32 stays float32

@@ -710,7 +710,7 @@ def iterate(step: Callable[[_C], _C], init: _C, *, until: Callable[[_C], Any], m
             ``rune.iterate: until is still false after max_steps = 3 steps``, with the lane under a map;
             where the carry changes.
         TypeError: where ``step`` or ``until`` is not callable, ``until`` returns anything but one
-            boolean, or ``max_steps`` is no int of at least 0.
+            boolean, or ``max_steps`` is no int.
     """
 
 # ------------------------------------------------------------------------------------------------
