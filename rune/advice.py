@@ -46,7 +46,7 @@ ASKING = {
         name: f"for scipy.linalg.{name} write rune.linalg.{name}"
         for name in (
             "block_diag cho_factor cho_solve circulant expm hankel lu lu_factor lu_solve solve solve_banded "
-            "solve_triangular toeplitz"
+            "solve_sylvester solve_triangular toeplitz"
         ).split()
     }
     | {

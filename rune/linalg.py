@@ -28,6 +28,7 @@ __all__ = [
     "lu_solve",
     "solve",
     "solve_banded",
+    "solve_sylvester",
     "solve_triangular",
     "toeplitz",
 ]
@@ -90,6 +91,10 @@ def solve(a, b, lower=False, assume_a=None, transposed=False):
 
 def solve_banded(l_and_u, ab, b):
     return either("solve_banded", (tuple(l_and_u), ab, b))
+
+
+def solve_sylvester(a, b, q):
+    return either("solve_sylvester", (a, b, q))
 
 
 def solve_triangular(a, b, trans=0, lower=False, unit_diagonal=False):

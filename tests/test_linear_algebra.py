@@ -53,6 +53,7 @@ VALUES = {
         for t in (0, 1, 2)
     },
     "solve_banded": (lambda a: linalg.solve_banded((2, 0), a + 20 * np.eye(3, 1, dtype=np.int8), a[..., :1, :].swapaxes(-1, -2) + 1), [(3, 4), (2, 3, 9)]),
+    "solve_sylvester": (lambda a: linalg.solve_sylvester(definite(a), definite(a)[..., :1, :1], a[..., :1]), [(3, 3), (2, 4, 4), (26, 26)]),
     "lstsq": (lambda a: L.lstsq(a, a[:, :1])[::2], [(5, 3), (3, 3), (3, 5)]),
     "lstsq rcond": (lambda a: L.lstsq(a, a[:, 0] + 1, rcond=0.4)[::3], [(5, 3), (3, 3), (3, 5)]),
 }  # fmt: skip
@@ -107,6 +108,7 @@ SMOOTH = {
     "solve stacked": (lambda a: L.solve(a, a[0] ** 2), (2, 3, 3)),
     "solve_banded": (lambda a: linalg.solve_banded((1, 1), a, a[0] ** 2), (3, 4)),
     "solve_banded stacked": (lambda a: linalg.solve_banded((0, 2), a, a[0, :1].T ** 2), (2, 3, 4)),
+    "solve_sylvester": (lambda a: linalg.solve_sylvester(a, np.cos(a[:2, :2]), a[:, :2] ** 2), (3, 3)),
     "det": (L.det, (5, 5)),
     "slogdet": (lambda a: L.slogdet(a)[1], (5, 5)),
     "cholesky": (lambda a: L.cholesky(definite(a)), (3, 3)),
@@ -185,6 +187,7 @@ def test_no_number_hangs_or_passes_for_a_result(n, bad):
     a = numbers((n, n), np.float64)
     a[0, -1] = bad
     asked = [L.eigvals, L.eigvalsh, L.svdvals, L.pinv, L.cholesky, L.slogdet, L.qr, rune.grad(L.det)]
+    asked += [linalg.lu_factor, lambda a: linalg.solve_sylvester(a, a, a)]
     for f in asked:
         lower = a.T if f in (L.eigvalsh, L.cholesky) else a  # these read the lower triangle
         try:

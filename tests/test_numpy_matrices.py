@@ -51,6 +51,15 @@ CASES = {
         lambda l, a: l.solve_banded((1, 2), np.tile(a, (1, 10)) + [[0], [0], [9], [0]], np.arange(40.0)),
         (q,),
     ),
+    "solve_sylvester": (lambda l, a, b, x: l.solve_sylvester(a, b[:2], np.outer(a[0], x)), (q, b, x[:2])),
+    "solve_sylvester stacked": (lambda l, a, b: l.solve_sylvester(np.stack([a, a.T]), b[:2], b), (q, b)),
+    "solve_sylvester complex": (lambda l, a: np.real(l.solve_sylvester(a, a @ a, a[0] * a)), (z,)),
+    "solve_sylvester large": (
+        lambda l, a: l.solve_sylvester(
+            np.diag(np.arange(70.0)) + np.pad(a, (0, 66)), a + 9 * np.eye(4), np.ones((70, 4))
+        ),
+        (q,),
+    ),
     "expm": (lambda l, a: l.expm(a), (q,)),
     "expm_large": (lambda l, a: l.expm(a * 10), (q,)),
     "expm_small": (lambda l, a: l.expm(a * 0.01), (q,)),
@@ -123,6 +132,7 @@ def test_scipys_own_functions_name_the_replacement():
         "cho_solve": lambda f, a: f((a, True), b),
         "lu_solve": lambda f, a: f((a, np.arange(4)), b),
         "solve_banded": lambda f, a: f((1, 2), a, b),
+        "solve_sylvester": lambda f, a: f(a, a, a),
     }
     for name in linalg.__all__:
         if name == "block_diag":

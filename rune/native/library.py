@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rune.program import Literal
 
-from . import banded, blas, lu, math, nest, spectral, ufunc
+from . import banded, blas, lu, math, nest, spectral, sylvester, ufunc
 from .function import loop_over
 from .index import Idx, Value
 from .lu import INLINE, UNROLLED, Algebra
@@ -319,6 +319,6 @@ def argsort(e, form, inputs, outs) -> None:
     sort(e, inputs[0], outs[0])
 
 
-ROUTINES = spectral.ROUTINES | lu.ROUTINES | banded.ROUTINES | {
+ROUTINES = spectral.ROUTINES | lu.ROUTINES | banded.ROUTINES | sylvester.ROUTINES | {
     "lu_solve": lu_solve, "triangular_solve": triangular_solve, "cholesky": cholesky, "argsort": argsort,
 }  # fmt: skip

@@ -200,15 +200,7 @@ def eig(e, form, inputs, outs) -> None:
         found, after = [re.base, im.base], []
     with loop_over(fn, v.shape[:-2]) as p:
         columns_of(e, t, a, p, n, n)
-        with loop_over(fn, (n, n)) as (i, j):
-            x = read(unit, t, i, j)
-            whole = math.parts(fn, x) if complex_ else [x]
-            for y in whole:
-                # x - x is NaN for an infinity and for NaN: LAPACK may not return from either.
-                unit.fail(math.cmp(fn, "une", math.I(fn, "fsub", y, y), math.num(0.0, y)), NOT_FINITE)
-        with loop_over(fn, (n, n)) as (i, j):
-            x = read(unit, t, i, j)
-            t.store(unit, (i, j), math.select(fn, finite(fn, x), x, math.constant(0, a.kind)))
+        failing_where_not_finite(e, t)
         pointers = (*found, spare.base, 1, right.base, n, memory.base, size, *after)
         blas.call(unit, letter + "geev", "N", "V", n, t.base, n, *pointers, work.info)
         work.failed(EIGENVALUES)
@@ -217,6 +209,19 @@ def eig(e, form, inputs, outs) -> None:
             rows_to(e, v, p, right, n, n)
         else:
             pairs_to(e, w, v, p, re, im, right, n)
+
+
+def failing_where_not_finite(e, t: Buffer) -> None:
+    """Fails where an element is not finite, and puts 0 in its place: LAPACK may not return from it."""
+    unit, fn = e.unit, e.unit.fn
+    with loop_over(fn, t.shape) as at:
+        x = read(unit, t, *at)
+        for y in math.parts(fn, x) if x.kind[0] == "c" else [x]:
+            # x - x is NaN for an infinity and for NaN
+            unit.fail(math.cmp(fn, "une", math.I(fn, "fsub", y, y), math.num(0.0, y)), NOT_FINITE)
+    with loop_over(fn, t.shape) as at:
+        x = read(unit, t, *at)
+        t.store(unit, at, math.select(fn, finite(fn, x), x, math.constant(0, t.kind)))
 
 
 def finite(fn, x: Value) -> Value:

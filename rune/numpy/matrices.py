@@ -24,6 +24,7 @@ from rune.primitives.determinant import rows_in_order
 from rune.primitives.indexing import gather
 from rune.primitives.map import cast
 from rune.primitives.scalar import e
+from rune.primitives.sylvester import sylvester
 
 __all__ = [
     "block_diag",
@@ -38,6 +39,7 @@ __all__ = [
     "scaled_exponential",
     "solve",
     "solve_banded",
+    "solve_sylvester",
     "solve_triangular",
     "toeplitz",
 ]
@@ -175,6 +177,19 @@ def solve_banded(l_and_u: tuple, ab: Any, b: Any) -> Any:
         )
     x = banded.solve(*lead_equal(ab, b), lower, upper)
     return movement.reshape(x, shape_of(x)[:-1]) if vector else x
+
+
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+    """`a x + x b = q`."""
+    (a,), (b,) = matrices(a, square=True), matrices(b, square=True)
+    a, b, q = matrices(a, b, q)
+    m, n = shape_of(a)[-1], shape_of(b)[-1]
+    if shape_of(q)[-2:] != (m, n):
+        raise ValueError(
+            f"rune.linalg.solve_sylvester: q has shape {shape_of(q)}, where a and b have {m} and {n} rows"
+        )
+    lead = np.broadcast_shapes(*(shape_of(x)[:-2] for x in (a, b, q)))
+    return sylvester(*(movement.broadcast(x, lead + shape_of(x)[-2:]) for x in (a, b, q)))
 
 
 PADE = (

@@ -26,6 +26,7 @@ __all__ = [
     "lu_solve",
     "solve",
     "solve_banded",
+    "solve_sylvester",
     "solve_triangular",
     "toeplitz",
 ]
@@ -144,6 +145,22 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
     array([1., 1., 1.])
 
     Raises ``numpy.linalg.LinAlgError`` where the matrix is singular.
+    """
+
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+    """The solution of ``a x + x b = q``, by Schur factors of ``a`` and ``b``; leading axes count equations.
+
+    >>> from rune import linalg
+    >>> a = np.array([[1.0, 0.0], [0.0, 3.0]])
+    >>> rune.grad(lambda q: linalg.solve_sylvester(a, a, q)[0, 1])(np.ones((2, 2)))
+    array([[0.  , 0.25],
+           [0.  , 0.  ]])
+
+    The matrices are diagonal, so ``x01`` is ``q01`` over the sum of 1 and 3.
+
+    There is one solution where no eigenvalue of ``a`` is that of ``-b``; where one is, LAPACK disturbs it,
+    and the solution is large, as SciPy's. Raises ``numpy.linalg.LinAlgError`` where an element of ``a`` or
+    ``b`` is not finite.
     """
 
 def solve_triangular(
