@@ -17,7 +17,7 @@ PLAIN = {
     "float": "a Python float cannot hold it: use NumPy's functions, and write into rune.asarray(plain) or np.zeros_like(x)",
     "int": "a Python int cannot hold it: use x.astype(int), and static_argnames for a size",
     "complex": "a Python complex cannot hold it: use NumPy's functions, and write into rune.asarray(plain) or np.zeros_like(x)",
-    "index": "use rune.asarray(x)[i] to index by it, static_argnames for a shape",
+    "index": "use rune.asarray(x)[i] to index by it, x[i + np.arange(n)] for x[i : i + n], static_argnames for a shape",
     "asarray": "a plain array cannot hold it: build with np.stack, np.concatenate or np.array(..., like=x), index with rune.asarray(plain)[i], "
     "write into rune.asarray(plain) or np.zeros_like(x), multiply with plain @ x",
     "pickle": "return it from the function and pickle the result",

@@ -266,3 +266,10 @@ def test_a_real_parameter_has_no_complex_derivative(wrap):
     assert np.isclose(wrap(rune.jacfwd(wave))(0.5), 1j * np.exp(0.5j))
     assert np.isclose(wrap(rune.grad(lambda t: np.real(wave(t))))(0.5), -np.sin(0.5))
     assert np.isclose(wrap(rune.grad(lambda z: z**2))(1 + 2j), 2 + 4j)
+
+
+def test_a_slice_that_starts_at_a_traced_index_is_told_how_to_be_read():
+    table = np.arange(10.0)
+    with pytest.raises(rune.TracedValueError, match=re.escape("x[i + np.arange(n)] for x[i : i + n]")):
+        rune.jit(lambda x, i: x[i : i + 3])(table, np.int64(4))
+    np.testing.assert_array_equal(rune.jit(lambda x, i: x[i + np.arange(3)])(table, np.int64(4)), table[4:7])
