@@ -21,7 +21,7 @@ from rune.jvp import Dual, Forward
 from rune.level import Value
 from rune.linear import Recorder, Tangent, whole
 from rune.linearity import summands
-from rune.primitives.map import map_
+from rune.primitives.map import map_, resolve
 from rune.primitives.primitive import Primitive, Unknown
 from rune.primitives.scalar import TABLE, Row, e
 from rune.program import Type, type_of
@@ -116,6 +116,14 @@ class Product(Tangent):
 
 class Tape(Recorder):
     """A recorder with the short way."""
+
+    def process(self, primitive, args, params):
+        own = tuple([isinstance(a, Tangent) and a.level is self for a in args])
+        if primitive.itself and linear_groups(primitive, params.get("op"), own) == [own]:
+            (type_,) = primitive.type([type_of(a) for a in args], params)
+            if type_.inexact:
+                return [self.record(Moved(primitive, args, params, self, type_))]
+        return super().process(primitive, args, params)
 
     def record(self, tangent: Tangent) -> Tangent:
         self.records.append(tangent)
@@ -249,7 +257,7 @@ class Eager(Forward):
             p, dx = x.primal, x.tangent
             if type(y) is Tracked:
                 q, dy = y.primal, y.tangent
-                if x.level is not y.level or p.dtype is not q.dtype or p.shape != q.shape:
+                if x.level is not y.level or p.dtype is not q.dtype:
                     return None
             else:
                 q, dy = p.dtype.type(y) if type(y) in NUMBERS else self.agreeing(y, p), None
@@ -260,6 +268,10 @@ class Eager(Forward):
             return None
         if p is None or q is None:
             return None
+        if p.shape != q.shape and ((dx is not None and q.shape) or (dy is not None and p.shape)):
+            dtypes = (p.dtype, q.dtype)
+            uncast = resolve(row.name, dtypes) == dtypes
+            return self.process(map_, [x, y], {"op": row.name})[0] if uncast else None
         out = row.ufunc(p, q)
         if out.dtype is not p.dtype:
             return out if row.zero else None
@@ -273,7 +285,5 @@ class Eager(Forward):
         return Tracked(self, out, dx if dy is None else dy if dx is None else self.tape.plus(dx, dy))
 
     def agreeing(self, x: Any, like: Any) -> Any:
-        """A plain array beside `like` where it agrees, as it is now; else None."""
-        if type(x) in ARRAYS and x.dtype is like.dtype and (not x.shape or x.shape == like.shape):
-            return self.snapshots.keep(x)
-        return None
+        """A plain array of the dtype of `like`, as it is now; else None."""
+        return self.snapshots.keep(x) if type(x) in ARRAYS and x.dtype is like.dtype else None

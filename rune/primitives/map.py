@@ -23,7 +23,8 @@ from rune.program import Literal, Type, type_of
 __all__ = ["Map", "cast", "elementwise", "expression", "map_", "short", "supported"]
 
 # What NumPy computes with as it is: arrays of the supported dtypes, their scalars, Python numbers.
-PLAIN = frozenset({np.ndarray, float, int, complex, bool, *(np.dtype(c).type for c in "?bhilqBHILQefdFD")})
+PYTHON = frozenset({float, int, complex, bool})
+PLAIN = PYTHON | {np.ndarray, *(np.dtype(c).type for c in "?bhilqBHILQefdFD")}
 
 
 class Map(Primitive):
@@ -31,10 +32,7 @@ class Map(Primitive):
     itself = True
 
     def type(self, types, params):
-        row = TABLE[params["op"]]
-        dtype = params.get("dtype") or row.result_dtype([t.dtype for t in types])
-        shape = types[0].shape if len(types) == 1 else np.broadcast_shapes(*(t.shape for t in types))
-        return [Type(dtype, shape, params.get("weak", False))]
+        return [image(params["op"], params.get("dtype"), params.get("weak", False), *types)]
 
     def evaluate(self, args, params):
         row = TABLE[params["op"]]
@@ -108,6 +106,13 @@ class Map(Primitive):
 map_ = Map()
 
 
+@functools.lru_cache(maxsize=1 << 12)
+def image(op: str, dtype: np.dtype | None, weak: bool, *types: Type) -> Type:
+    """The type of a scalar function of operands of these types."""
+    dtype = dtype or TABLE[op].result_dtype([t.dtype for t in types])
+    return Type(dtype, np.broadcast_shapes(*(t.shape for t in types)), weak)
+
+
 def unbroadcast(ct: Any, to: Type) -> Any:
     """A cotangent summed back to the shape its operand had before it was broadcast."""
     shape = type_of(ct).shape
@@ -143,10 +148,10 @@ def supported(dtype: np.dtype) -> np.dtype:
 
 def cast(x: Any, dtype: Any, weak: bool = False) -> Any:
     """`x` as `dtype`; as it is where it already has that dtype."""
-    dtype = np.dtype(dtype)
     t = type_of(x)
-    if t.dtype == dtype and t.weak == weak and (isinstance(x, (Value, np.ndarray, np.generic))):
+    if t.dtype == dtype and t.weak == weak and type(x) not in PYTHON:
         return x
+    dtype = np.dtype(dtype)
     supported(dtype)
     if not isinstance(x, Value):
         return cast_plain(x, dtype)
@@ -206,7 +211,7 @@ def resolved(op: str, args: tuple, operator: bool = False) -> Any:
     weak = operator and all(t.weak or type(a) is bool for t, a in zip(types, args, strict=True))
     ready = []
     for a, t, dtype in zip(args, types, dtypes, strict=True):
-        if t.dtype != dtype or not isinstance(a, (Value, np.ndarray, np.generic)):
+        if t.dtype != dtype or type(a) in PYTHON:
             a = cast(a, dtype)
         ready.append(a)
     params = {"op": op}

@@ -2,11 +2,13 @@
 
 A running product obeys y[i] = y[i-1] x[i], so its tangent is the linear recurrence
 dy[i] = dy[i-1] x[i] + y[i-1] dx[i], solved by doubling (Hillis and Steele, 1986) in log n
-elementwise passes; the tangent of a product is its last row.  No division, so zeros are no case.
+elementwise passes; the derivative of a product is the product of the others, those before an element
+times those behind it.  No division, so zeros are no case.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -63,11 +65,7 @@ class Reduce(Primitive):
             return [out], bind(self, [dx], params)
         shape = type_of(x).shape
         if op == "prod":
-            for axis in sorted(axes, reverse=True):
-                y = cumulative("prod", x, axis)
-                dx = last(product_tangent(x, y, dx, axis), axis)
-                x = last(y, axis)
-            return [out], [dx]
+            return [out], [reduce("sum", e.mul(dx, others(x, axes)), axes)]
         ties = e.select(e.eq(x, kept(out, shape, axes)), *ones_and_zeros(x))
         share = e.div(ties, kept(reduce("sum", ties, axes), shape, axes))
         return [out], [reduce("sum", e.mul(dx, share), axes)]
@@ -161,10 +159,17 @@ def cumulative(op: str, x: Any, axis: int, reverse: bool = False) -> Any:
     return bind(cumulative_, [x], {"op": op, "axis": axis, "reverse": reverse})[0]
 
 
-def last(x: Any, axis: int) -> Any:
+def others(x: Any, axes: tuple[int, ...]) -> Any:
+    """For each element the product of all others along `axes`: those before it times those behind it."""
     shape = type_of(x).shape
-    row = movement.part(x, axis, shape[axis] - 1, shape[axis])
-    return movement.reshape(row, shape[:axis] + shape[axis + 1 :])
+    order = (*axes, *(k for k in range(len(shape)) if k not in axes))
+    front = movement.permute(x, order)
+    moved = type_of(front).shape
+    rows = movement.reshape(front, (math.prod(moved[: len(axes)]), *moved[len(axes) :]))
+    turned = lambda v: movement.flip(v, (0,))
+    before = lambda v: shifted(cumulative("prod", v, 0), 0, 1, 1.0)
+    product = e.mul(before(rows), turned(before(turned(rows))))
+    return movement.permute(movement.reshape(product, moved), movement.inverse(order))
 
 
 def shifted(x: Any, axis: int, by: int, fill: float) -> Any:
