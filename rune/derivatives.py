@@ -7,6 +7,7 @@ record, or `jvp`, run with tangents that are there.
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -236,8 +237,12 @@ def instead(parameters: list[list]) -> str:
         return ""
     if hasattr(first, "__array__") and not isinstance(first, (np.ndarray, np.generic, Traced)):
         return f", got {describe(first)}: pass np.asarray(x)"
-    whole = type_or_none(first) is not None
-    return f", got {describe(first)}" + (": pass x.astype(float), or 3.0 for 3" if whole else "")
+    advice = ""
+    if type_or_none(first) is not None:
+        advice = ": pass x.astype(float), or 3.0 for 3"
+    elif hasattr(first, "__dict__") and not callable(first) and not isinstance(first, enum.Enum):
+        advice = ": make its class a dataclass, or register it with optree"
+    return f", got {describe(first)}{advice}"
 
 
 def positions_of(name: str, argnums: Any) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 import collections
 import re
+import types
 
 import numpy as np
 import pytest
@@ -56,6 +57,11 @@ def test_parameters_without_a_derivative_are_named_with_what_to_pass(entry):
         (np.arange(3), r"int64 \[3\]: pass x\.astype\(float\), or 3\.0 for 3$"),
         ("a", "str 'a'$"),
         (Series(), r"Series: pass np\.asarray\(x\)$"),
+        (
+            types.SimpleNamespace(w=x3),
+            "SimpleNamespace: make its class a dataclass, or register it with optree$",
+        ),
+        (np.sin, "ufunc$"),
     ]:
         with pytest.raises(TypeError, match=no + rest):
             call(x)
