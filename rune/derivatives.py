@@ -22,7 +22,7 @@ from rune.jvp import Forward
 from rune.level import bind, opened
 from rune.linear import transpose
 from rune.primitives import movement
-from rune.primitives.primitive import zeros
+from rune.primitives.primitive import instantiated, zeros
 from rune.program import Type, type_of
 from rune.snapshot import Snapshots
 from rune.structure import Star, Tree, apart, describe, flatten
@@ -174,9 +174,7 @@ class Reverse:
         self.snapshots.verify()
         with np.errstate(all="ignore"):
             found = transpose(self.recorder, self.inputs, self.tangents, cts, spend=spend)
-            return [
-                zeros(t) if ct is None else ct for ct, t in zip(found, self.parameters.types, strict=True)
-            ]
+            return instantiated(found, self.parameters.types)
 
     def push(self, tangents: list) -> list:
         """Tangents of the results from those of the parameters, by the record; None is a zero."""

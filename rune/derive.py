@@ -23,7 +23,7 @@ from rune.jvp import Forward
 from rune.level import apply, bind, opened
 from rune.linear import Recorder
 from rune.linear import transpose as transpose_record
-from rune.primitives.primitive import zeros
+from rune.primitives.primitive import instantiated, zeros
 from rune.program import Equation, Literal, Program, Type, Var
 from rune.trace import Staged, Trace, record, run
 
@@ -139,9 +139,7 @@ def build_linearized(program: Program, mask: Mask, force: Mask, carries: int, st
             f"{program.name}.primal",
             program.owner,
         ).pruned()
-    linear, reads = linear_half(
-        program, equations, keep, hand, needed, records, recorder, tangents, changes, force
-    )
+    linear, reads = linear_half(program, keep, hand, needed, records, recorder, tangents, changes, force)
     present = tuple(t is not None or (k < len(force) and force[k]) for k, t in enumerate(changes))
     return Linearized(primal, linear, reads, present, len(keep.stored))
 
@@ -173,7 +171,7 @@ def choose(program: Program, needed: list[Var], carries: int, store: bool) -> tu
     return found, hand
 
 
-def linear_half(program, equations, keep, hand, needed, records, recorder, tangents, changes, force):
+def linear_half(program, keep, hand, needed, records, recorder, tangents, changes, force):
     """The program that repeats what was not kept and then applies the recorded linear operations."""
     sources = {id(v): ("stored", k) for k, v in enumerate(keep.stored)}
     sources |= {k: place for k, place in hand.items() if k not in sources}
@@ -256,7 +254,7 @@ def transpose(
                 outs = run(program, args)
             found = transpose_record(recorder, [t for t in moving if t is not None], outs, cts, start)
             if force:
-                found = [zeros(t) if ct is None else ct for ct, t in zip(found, types, strict=True)]
+                found = instantiated(found, types)
             present = tuple(ct is not None for ct in found)
             derived = level.close(
                 [ct for ct in found if ct is not None], f"{program.name}.transpose", program.owner

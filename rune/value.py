@@ -45,7 +45,7 @@ class Tables:
         self.getitem: Any = None  # (x, index) -> value
         self.basic: Any = None  # whether an index makes a view
         self.setitem: Any = None  # (target, index, v) -> the target's new value
-        self.scatter_flat: Any = None  # (target, positions, index, type of the view, v) -> its new value
+        self.scatter_flat: Any = None  # (target, places of a view, index, v) -> its new value
         self.late: Any = None  # a ufunc the table does not have -> its function, or None
         # (box, ufunc, method, out, inputs, keywords) with a plain array in `out` -> the result, or raises
         self.augmented: Any = None
@@ -326,10 +326,10 @@ class Traced:
         if base is None or not self._linked():
             self._store(tables.setitem(self._value, index, x))
         elif self._part is not None:
-            part = tables.scatter_flat(self._part(base._value), self._positions(), index, self._type, x)
+            part = tables.scatter_flat(self._part(base._value), self._positions(), index, x)
             base._store(tables.parts[self._part](base._value, part))
         else:
-            base._store(tables.scatter_flat(base._value, self._positions(), index, self._type, x))
+            base._store(tables.scatter_flat(base._value, self._positions(), index, x))
 
     def _replace(self, new: Any) -> None:
         """Hold `new`, of the same shape and dtype, instead of all it holds."""

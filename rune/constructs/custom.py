@@ -24,7 +24,7 @@ from rune.level import Level, Value, beneath, bind, innermost_trace, opened, tra
 from rune.linear import Tangent
 from rune.linearity import Kind, kind_of, of_program
 from rune.primitives import movement
-from rune.primitives.primitive import Primitive, Unknown, zeros
+from rune.primitives.primitive import Primitive, instantiated, to_unknown, zeros
 from rune.program import Type, type_of
 from rune.structure import Tree, describe, flatten
 from rune.trace import Trace, not_counted, passing, record
@@ -128,14 +128,12 @@ class Pulled(Primitive):
 
     def transpose(self, cts, args, params):
         n = params["moving"]
-        cts = [zeros(t) if ct is None else ct for t, ct in zip(params["types"], cts, strict=True)]
+        cts = instantiated(cts, params["types"])
         if params["rule"] is not None:
             found = bind(call, [*cts, *args[n:]], {"program": params["rule"]})
         else:
             found = params["pull"](cts)
-        return [ct if isinstance(a, Unknown) else None for a, ct in zip(args[:n], found, strict=True)] + [
-            None
-        ] * len(args[n:])
+        return to_unknown(found, args)
 
 
 def captures_moving(name: str) -> TypeError:
@@ -386,19 +384,15 @@ class Transposed(Primitive):
         outs = bind(self, primals, params)
         if all(t is None for t in tangents):
             return outs, [None] * len(outs)
-        return outs, bind(
-            self,
-            [zeros(type_of(p)) if t is None else t for p, t in zip(primals, tangents, strict=True)],
-            params,
-        )
+        return outs, bind(self, instantiated(tangents, map(type_of, primals)), params)
 
     def linear_in(self, flags, params):
         return True
 
     def transpose(self, cts, args, params):
-        cts = [zeros(t) if ct is None else ct for t, ct in zip(params["types"], cts, strict=True)]
+        cts = instantiated(cts, params["types"])
         found = params["back"](cts)
-        return [ct if isinstance(a, Unknown) else None for a, ct in zip(args, found, strict=True)]
+        return to_unknown(found, args)
 
     def inlined(self, params):
         return params["program"]

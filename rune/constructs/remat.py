@@ -20,7 +20,7 @@ from rune.constructs.custom import highest
 from rune.jvp import Forward, apart
 from rune.level import TracedValueError, Value, apply, bind, opened, tracing
 from rune.linear import Recorder, Tangent, transpose
-from rune.primitives.primitive import Primitive, Unknown, zeros
+from rune.primitives.primitive import Primitive, to_unknown, zeros
 from rune.program import type_of
 from rune.trace import record
 from rune.trace import run as run_program
@@ -61,9 +61,7 @@ class Again(Primitive):
             outs = [forward.open(x) for x in params["run"](self.duals(forward, inputs, args[n:]))]
         tangents = [t for p, t in outs if type_of(p).inexact]
         found = transpose(recorder, inputs, tangents, cts)
-        return [ct if isinstance(a, Unknown) else None for a, ct in zip(args[:n], found, strict=True)] + [
-            None
-        ] * (len(args) - n)
+        return to_unknown(found, args)
 
     def jvp(self, primals, tangents, params):
         forward = Forward(NAME)

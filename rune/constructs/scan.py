@@ -30,7 +30,7 @@ from rune.linearity import Kind, looped, throughout
 from rune.lower import lower
 from rune.native import nest
 from rune.primitives import effects, movement, reduce
-from rune.primitives.primitive import Primitive, Unknown, zeros
+from rune.primitives.primitive import Primitive, Unknown, instantiated, zeros
 from rune.primitives.scalar import e
 from rune.program import Program, Type, type_of
 from rune.trace import record, run
@@ -172,7 +172,7 @@ class Scan(Primitive):
         known = lambda xs: [x for x in xs if not isinstance(x, Unknown)]
         # A carry tangent that starts from a constant zero is linear inside the loop all the same.
         inside = (True,) * c + linear[c:]
-        ct_carry = [zeros(type_of(a)) if ct is None else ct for a, ct in zip(carry, cts[:c], strict=True)]
+        ct_carry = instantiated(cts[:c], map(type_of, carry))
         ct_rows = [ct for ct in cts[c:] if ct is not None]
         given = (True,) * c + tuple(ct is not None for ct in cts[c:])
         into = (False,) * (c + len(unknown(rows))) + (True,) * len(unknown(captures))

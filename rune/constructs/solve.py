@@ -24,7 +24,7 @@ from rune.jvp import apart
 from rune.level import TracedValueError, Value, bind, tracing
 from rune.primitives import linalg, movement
 from rune.primitives.map import cast
-from rune.primitives.primitive import Primitive, Unknown, zeros
+from rune.primitives.primitive import Primitive, instantiated, to_unknown
 from rune.primitives.scalar import e
 from rune.program import Program, Type, real_dtype, type_of
 from rune.trace import not_counted, over_all_captures, record, run
@@ -66,7 +66,7 @@ class LinearSolve(Primitive):
             program, _ = derive.jvp(matvec, mask, (True,) * n)
             moved = run(program, [*ys, *primals[n:m], *moving])[n:]
             right = [e.neg(r) if b is None else e.sub(b, r) for b, r in zip(right, moved, strict=True)]
-        right = [zeros(type_of(y)) if b is None else b for b, y in zip(right, ys, strict=True)]
+        right = instantiated(right, map(type_of, ys))
         return ys, bind(self, [*right, *primals[n:]], params)
 
     def linear_in(self, flags, params):
@@ -74,16 +74,14 @@ class LinearSolve(Primitive):
 
     def transpose(self, cts, args, params):
         n = params["unknowns"]
-        cts = [zeros(a.type) if ct is None else ct for a, ct in zip(args[:n], cts, strict=True)]
+        cts = instantiated(cts, map(type_of, args[:n]))
         back = {
             "matvec": turned(params["matvec"], n),
             "unknowns": n,
             "solver": params["solver"].turned(),
         }
         found = bind(self, [*cts, *args[n:]], back)
-        return [ct if isinstance(a, Unknown) else None for a, ct in zip(args[:n], found, strict=True)] + [
-            None
-        ] * len(args[n:])
+        return to_unknown(found, args)
 
     def batch(self, size, args, mapped, params):
         n = params["unknowns"]

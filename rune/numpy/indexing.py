@@ -371,12 +371,12 @@ def stored(target: Any, r: Resolved, v: Any) -> Any:
 
 def into(target: Any, block: Any, r: Resolved) -> Any:
     """`target` with its slices replaced by `block`, in ascending order."""
-    spans = [forward(r.spans[k]) if k in r.spans else (0, n, 1) for k, n in enumerate(r.shape)]
     if shape_of(block) == r.shape:
         return whole(target, block)
     if math.prod(shape_of(block)) == 0:
         return target
-    return movement.update(target, block, tuple(s[0] for s in spans), tuple(s[2] for s in spans))
+    starts, _, steps = slices(r)
+    return movement.update(target, block, starts, steps)
 
 
 def whole(target: Any, new: Any) -> Any:
@@ -403,7 +403,7 @@ def masked(target: Any, mask: Any, v: Any) -> Any:
     return e.select(wide, v, target)
 
 
-def scatter_flat(target: Any, positions: np.ndarray, index: Any, seen: Any, v: Any) -> Any:
+def scatter_flat(target: Any, positions: np.ndarray, index: Any, v: Any) -> Any:
     """`target` with what a view of it shows at `index` replaced; `positions` are the view's places."""
     flat = movement.reshape(target, (math.prod(shape_of(target)),))
     chosen = [index] if not isinstance(index, tuple) else list(index)

@@ -20,7 +20,7 @@ from rune.level import Value, bind
 from rune.native import nest
 from rune.primitives import movement
 from rune.primitives.effects import located
-from rune.primitives.primitive import Into, Linear, Primitive, Unknown, where_taken, zeros
+from rune.primitives.primitive import Into, Linear, Primitive, Unknown, instantiated, where_taken, zeros
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
 
@@ -147,7 +147,7 @@ class Scatter(Indexed):
         outs = bind(self, primals, params)
         if tangents[0] is None and tangents[1] is None:
             return outs, [None]
-        pair = [zeros(type_of(p)) if t is None else t for p, t in zip(primals[:2], tangents[:2], strict=True)]
+        pair = instantiated(tangents[:2], map(type_of, primals[:2]))
         return outs, bind(self, [*pair, *primals[2:]], self.again(params))
 
     def transpose(self, cts, args, params):

@@ -15,7 +15,7 @@ Reverse mode has no rule of its own: it records linear operations and transposes
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,17 @@ def show_operands(head: str, inputs: tuple, name: Callable) -> tuple[str, list[s
 def zeros(type: Type) -> Any:
     """A plain zero array of one element's storage, which nothing can write to."""
     return np.broadcast_to(np.zeros((), type.dtype), type.shape)
+
+
+def instantiated(xs: Tangents, types: Iterable[Type]) -> list:
+    """Tangents or cotangents of these types as arrays: a zero is one too."""
+    return [zeros(t) if x is None else x for x, t in zip(xs, types, strict=True)]
+
+
+def to_unknown(found: list, args: list) -> Tangents:
+    """The cotangents `found` of the first arguments, for those that are unknown; the others take none."""
+    known = [None] * (len(args) - len(found))
+    return [ct if isinstance(a, Unknown) else None for ct, a in zip(found, args, strict=False)] + known
 
 
 def where_taken(taken: Any, x: Any, otherwise: Any) -> Any:
