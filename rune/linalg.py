@@ -28,6 +28,8 @@ __all__ = [
     "lu_solve",
     "solve",
     "solve_banded",
+    "solve_continuous_lyapunov",
+    "solve_discrete_lyapunov",
     "solve_sylvester",
     "solve_triangular",
     "toeplitz",
@@ -91,6 +93,14 @@ def solve(a, b, lower=False, assume_a=None, transposed=False):
 
 def solve_banded(l_and_u, ab, b):
     return either("solve_banded", (tuple(l_and_u), ab, b))
+
+
+def solve_continuous_lyapunov(a, q):
+    return either("solve_continuous_lyapunov", (a, q))
+
+
+def solve_discrete_lyapunov(a, q, method=None):
+    return either("solve_discrete_lyapunov", (a, q), method=method)
 
 
 def solve_sylvester(a, b, q):

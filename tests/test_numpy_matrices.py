@@ -60,6 +60,20 @@ CASES = {
         ),
         (q,),
     ),
+    **{
+        f"lyapunov {name} {method}": (
+            lambda l, a, b, m=method: np.real(l.solve_discrete_lyapunov(a, b, m)),
+            args,
+        )
+        for method in (None, "direct", "bilinear")
+        for name, args in {"real": (q, p), "complex": (z / 3, z), "stacked": (np.stack([q, q.T]), p)}.items()
+    },
+    "lyapunov": (lambda l, a, b: l.solve_continuous_lyapunov(a, b), (q, p)),
+    "lyapunov complex": (lambda l, a: np.real(l.solve_continuous_lyapunov(a, a @ a)), (z,)),
+    "lyapunov large": (
+        lambda l, x: l.solve_discrete_lyapunov(l.toeplitz(np.tile(x, 2) / 9), np.eye(10)),
+        (x,),
+    ),
     "expm": (lambda l, a: l.expm(a), (q,)),
     "expm_large": (lambda l, a: l.expm(a * 10), (q,)),
     "expm_small": (lambda l, a: l.expm(a * 0.01), (q,)),
@@ -133,6 +147,8 @@ def test_scipys_own_functions_name_the_replacement():
         "lu_solve": lambda f, a: f((a, np.arange(4)), b),
         "solve_banded": lambda f, a: f((1, 2), a, b),
         "solve_sylvester": lambda f, a: f(a, a, a),
+        "solve_continuous_lyapunov": lambda f, a: f(a, a),
+        "solve_discrete_lyapunov": lambda f, a: f(a, a),
     }
     for name in linalg.__all__:
         if name == "block_diag":

@@ -39,6 +39,8 @@ __all__ = [
     "scaled_exponential",
     "solve",
     "solve_banded",
+    "solve_continuous_lyapunov",
+    "solve_discrete_lyapunov",
     "solve_sylvester",
     "solve_triangular",
     "toeplitz",
@@ -190,6 +192,42 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
         )
     lead = np.broadcast_shapes(*(shape_of(x)[:-2] for x in (a, b, q)))
     return sylvester(*(movement.broadcast(x, lead + shape_of(x)[-2:]) for x in (a, b, q)))
+
+
+def of_one_shape(name: str, a: Any, q: Any) -> list:
+    a, q = matrices(a, q, square=True)
+    if shape_of(a)[-1] != shape_of(q)[-1]:
+        raise ValueError(
+            f"rune.linalg.{name}: a has shape {shape_of(a)}, q {shape_of(q)}: they need as many rows"
+        )
+    return lead_equal(a, q)
+
+
+def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+    """`a x + x a^H = q`."""
+    a, q = of_one_shape("solve_continuous_lyapunov", a, q)
+    return sylvester(a, H(a), q)
+
+
+def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
+    """`a x a^H - x + q = 0`: as equations in the elements of x, or bilinear, by a continuous equation."""
+    a, q = of_one_shape("solve_discrete_lyapunov", a, q)
+    *lead, n, _ = shape_of(a)
+    method = (method or ("bilinear" if n >= 10 else "direct")).lower()
+    if method == "direct":
+        by_row = movement.reshape(a, (*lead, n, 1, n, 1))
+        by_column = movement.reshape(conjugate(a), (*lead, 1, n, 1, n))
+        both = movement.reshape(e.mul(by_row, by_column), (*lead, n * n, n * n))
+        x = linalg.solve(e.sub(eye(n * n, both), both), movement.reshape(q, (*lead, n * n, 1)))
+        return movement.reshape(x, (*lead, n, n))
+    if method == "bilinear":
+        # with b = (a + 1)^-1 (a - 1): b x + x b^H = -2 (a + 1)^-1 q (a + 1)^-H
+        one = eye(n, a)
+        more = e.add(a, one)
+        left = linalg.solve(more, concatenate([e.sub(a, one), q], -1))
+        b, half = movement.part(left, len(lead) + 1, 0, n), movement.part(left, len(lead) + 1, n, 2 * n)
+        return sylvester(b, H(b), e.mul(-2.0, H(linalg.solve(more, H(half)))))
+    raise ValueError(f"rune.linalg.solve_discrete_lyapunov: method {method!r}: use 'direct' or 'bilinear'")
 
 
 PADE = (

@@ -26,6 +26,8 @@ __all__ = [
     "lu_solve",
     "solve",
     "solve_banded",
+    "solve_continuous_lyapunov",
+    "solve_discrete_lyapunov",
     "solve_sylvester",
     "solve_triangular",
     "toeplitz",
@@ -145,6 +147,22 @@ def solve_banded(l_and_u: tuple[int, int], ab: Any, b: Any) -> Any:
     array([1., 1., 1.])
 
     Raises ``numpy.linalg.LinAlgError`` where the matrix is singular.
+    """
+
+def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+    """The solution of ``a x + x a^H = q``; leading axes count equations. See `solve_sylvester`."""
+
+def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
+    """The solution of ``a x a^H - x + q = 0``; leading axes count equations.
+
+    ``method`` is "direct", one system in all elements of ``x``, which is what fewer than ten rows take, or
+    "bilinear", by a continuous equation, which needs that -1 is no eigenvalue of ``a``.
+
+    >>> from rune import linalg
+    >>> rune.grad(lambda a: linalg.solve_discrete_lyapunov(a, np.eye(1))[0, 0])(np.array([[0.5]])).round(12)
+    array([[1.77777778]])
+
+    The variance of ``x' = a x + noise`` is 1 / (1 - a^2), whose derivative is 2 a / (1 - a^2)^2 = 16 / 9.
     """
 
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
