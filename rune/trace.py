@@ -2,8 +2,8 @@
 
 Equations are shared as they are recorded: an operation that was recorded with the same arguments is
 not recorded again, unless it has an effect.  A plain array becomes a constant, as it was when it was
-used (`rune.snapshot`); a one-element array a literal; an array of one repeated element (no strides) a broadcast literal.  A
-value of an enclosing transformation becomes an extra input, listed in `captured`.
+used (`rune.snapshot`); a one-element array a literal; an array of one repeated element (no strides) a
+broadcast literal.  A value of an enclosing transformation becomes an extra input, listed in `captures`.
 
 `run` is the inverse: it applies a program's equations to arguments, under whatever levels they have.
 """

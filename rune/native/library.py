@@ -45,30 +45,26 @@ def lu_solve(e, form, inputs, outs) -> None:
         fn = unit.fn
         work = e.passing(x.kind, (n, k)) if transpose else x
         with over_batch(e, x.shape[:-2]) as p:
-            wp = () if transpose else p
-
             if n <= UNROLLED and k <= UNROLLED and not transpose:
                 small_solve(e, factor, perm, b, x, n, k, p)
-                continue_batch = False
-            else:
-                continue_batch = True
-            if continue_batch:
-                with loop_over(fn, (n, k)) as (i, j):
-                    if transpose:
-                        v = unit.element(b, (*p, i, j))
-                    else:
-                        row = Idx(((fn.atom(unit.element(perm, (*p, i)), 0, n - 1), 1),), 0)
-                        v = unit.element(b, (*p, row, j))
-                    work.store(unit, (*wp, i, j), math.cast(fn, v, x.kind))
-                for lower, unit_diagonal in (
-                    ((False, False), (True, True)) if transpose else ((True, True), (False, False))
-                ):
-                    substitute(e, factor, p, work, wp, n, k, lower, transpose, unit_diagonal)
+                return
+            wp = () if transpose else p
+            with loop_over(fn, (n, k)) as (i, j):
                 if transpose:
-                    with loop_over(fn, (n, k)) as (i, j):
-                        row = Idx(((fn.atom(unit.element(perm, (*p, i)), 0, n - 1), 1),), 0)
-                        address, _ = work.address(unit, (i, j))
-                        x.store(unit, (*p, row, j), work.load(unit, address, None))
+                    v = unit.element(b, (*p, i, j))
+                else:
+                    row = Idx(((fn.atom(unit.element(perm, (*p, i)), 0, n - 1), 1),), 0)
+                    v = unit.element(b, (*p, row, j))
+                work.store(unit, (*wp, i, j), math.cast(fn, v, x.kind))
+            for lower, unit_diagonal in (
+                ((False, False), (True, True)) if transpose else ((True, True), (False, False))
+            ):
+                substitute(e, factor, p, work, wp, n, k, lower, transpose, unit_diagonal)
+            if transpose:
+                with loop_over(fn, (n, k)) as (i, j):
+                    row = Idx(((fn.atom(unit.element(perm, (*p, i)), 0, n - 1), 1),), 0)
+                    address, _ = work.address(unit, (i, j))
+                    x.store(unit, (*p, row, j), work.load(unit, address, None))
 
 
 def pick(fn, values, i: Value) -> Value:

@@ -1,7 +1,8 @@
 """Which of NumPy's functions work on traced values, and how they compile; `python -m rune.numpy.support`.
 
 The answer is read off the tables and the code behind them.  A function is *known* where its result's
-shape depends on values: it works under the derivatives, which know them, and raises under jit and vmap.  What NumPy does not dispatch (`np.array`, `np.r_`) is not listed.
+shape depends on values: it works under the derivatives, which know them, and raises under jit and
+vmap.  What NumPy does not dispatch (`np.array`, `np.r_`) is not listed.
 """
 
 from __future__ import annotations
