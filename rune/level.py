@@ -155,10 +155,14 @@ def bind(primitive: Any, args: list, params: dict) -> list:
     if not top.alive:
         raise escaped(top)
     if stack.levels and top is not stack.levels[-1] and tracing():
-        # What has an effect happens where it stands: in a step or branch, also on values of those around.
         trace = innermost_trace()
-        if trace.depth > top.depth and primitive.effect(params):
-            return trace.process(primitive, args, params)
+        if trace.depth > top.depth:
+            # What has an effect happens where it stands: in a step or branch, also on values of those around.
+            if primitive.effect(params):
+                return trace.process(primitive, args, params)
+            # Anything else happens around the traces above, which record none of what it takes.
+            with beneath(next(above for above in stack.levels if above.traces and above.depth > top.depth)):
+                return top.process(primitive, args, params)
     return top.process(primitive, args, params)
 
 

@@ -360,10 +360,16 @@ class Traced:
     def _store(self, new: Any) -> None:
         """Replace what the box holds, by a value of its level or of one that was running when it was made."""
         level, made = self._value.level, self._made
-        inside = made is not None and made.alive and isinstance(new, Value) and new.level.depth <= made.depth
-        if isinstance(new, Value) and new.level is not level and not inside:
+        depth = made.depth if made is not None and made.alive else level.depth
+        inner = new.level if isinstance(new, Value) and new.level is not level else None
+        if inner is None or inner.depth <= depth:
+            # A step, a branch or a lane is traced once: what it writes around it would be written once.
+            depth = max(depth, level.depth)
+            inside = (at for at in reversed(stack.levels) if at.depth > depth and (at.traces or at.maps))
+            inner = next(inside, None)
+        if inner is not None:
             raise TracedValueError(
-                f"{new.level.name}: an array of {level.name} is written inside {new.level.name}: "
+                f"{inner.name}: an array of {level.name} is written inside {inner.name}: "
                 f"return the new array from the function instead"
             )
         self._value = new

@@ -249,6 +249,66 @@ def test_no_step_of_a_derived_loop_is_python_s(transform, f, monkeypatch):
     np.testing.assert_allclose(transform(f)(2.0), want)
 
 
+# Arrays that are written in place -------------------------------------------------------------------
+
+WRITES = {
+    "one place": lambda c, k: c.__setitem__(k % 7, c[k % 7] * 0.5 + 1),
+    "from another": lambda c, k: c.__setitem__(k % 7, np.sin(c[(3 * k) % 7])),
+    "a product": lambda c, k: c.__setitem__(k % 7, c[k % 7] * c[(k + 1) % 7]),
+    "a slice": lambda c, k: c.__setitem__(slice(0, 2), c[2:4] * 0.5),
+    "a slice onto itself": lambda c, k: c.__setitem__(slice(1, 3), np.cos(c[0:2])),
+    "two writes": lambda c, k: (c.__setitem__(k % 7, 2 * c[0]), c.__setitem__(1, c[k % 7])),
+}
+
+
+def writing(write, m):
+    def step(c, k):
+        write(c, k)
+        return c, None
+
+    return lambda x: np.sum(rune.scan(step, x, np.arange(9))[0] * np.arange(1, m + 1))
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_the_gradient_of_a_write_in_a_step_copies_no_array(write):
+    m = 4096
+    f, x = writing(write, m), np.linspace(0.5, 1.0, m)
+    gradient = rune.grad(f)
+    np.testing.assert_allclose(rune.jit(gradient)(x), gradient(x))
+    lanes = np.stack([x, x[::-1]])
+    np.testing.assert_allclose(rune.jit(rune.vmap(gradient))(lanes), np.stack([gradient(x) for x in lanes]))
+    written = sum(rune.explain(gradient)(x).buffers)
+    assert written < 2 * x.nbytes  # the cotangent alone, and no copy or search of it
+
+
+INSIDE = {
+    "scan": lambda write: rune.scan(lambda c, r: (write(c), None), 0.0, np.ones(3)),
+    "iterate": lambda write: rune.iterate(lambda c: write(c) + 1, 0.0, until=lambda c: c >= 3, max_steps=5),
+    "cond": lambda write: rune.cond(False, write, lambda c: c, 0.0),
+    "switch": lambda write: rune.switch(1, [write, lambda c: c], 0.0),
+    "map": lambda write: rune.map(write, np.ones(3)),
+    "vmap": lambda write: rune.vmap(write)(np.ones(3)),
+}
+
+
+@pytest.mark.parametrize("inside", INSIDE.values(), ids=INSIDE)
+@pytest.mark.parametrize("value", [1.0, "row"])
+@pytest.mark.parametrize("transform", [rune.jit, lambda f: rune.jit(rune.grad(f))], ids=["jit", "jit grad"])
+def test_an_array_of_the_function_around_is_not_written_in_a_step_branch_or_lane(transform, inside, value):
+    def f(x):
+        y = x * 1.0
+
+        def write(c):
+            y[0] += c if value == "row" else value
+            return c
+
+        inside(write)
+        return np.sum(y)
+
+    with pytest.raises(rune.TracedValueError, match="is written inside rune"):
+        transform(f)(x3)
+
+
 # Totals ---------------------------------------------------------------------------------------------
 
 total = rune.Total("total")

@@ -12,6 +12,7 @@ transpose read the same indices, found right by then, so `checked` operations ha
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -153,19 +154,24 @@ class Scatter(Indexed):
     def transpose(self, cts, args, params):
         (ct,), (target, updates, *indices) = cts, args
         to_target = to_updates = None
+        if isinstance(updates, Unknown):  # read before it is written: a loop's cotangent is updated in place
+            to_updates = gather(ct, indices, checked=True)
+            if params["op"] == "set":
+                to_updates = self.winners(to_updates, type_of(target), indices, params["counters"])
         if isinstance(target, Unknown):
             to_target = ct
             if params["op"] == "set":
                 to_target = scatter("set", ct, indices, zeros(type_of(updates)), checked=True)
-        if isinstance(updates, Unknown):
-            to_updates = gather(ct, indices, checked=True)
-            if params["op"] == "set":
-                to_updates = self.winners(to_updates, type_of(target), indices)
         return [to_target, to_updates, *(None for _ in indices)]
 
-    def winners(self, ct, target, indices):
-        """Where an index repeats, only the update that stayed has a derivative."""
+    def winners(self, ct, target, indices, lanes):
+        """Where an index repeats, only the update that stayed has a derivative.
+
+        The first `lanes` axes of the indices count lanes of maps: one place in each repeats nothing.
+        """
         K = type_of(indices[0]).shape
+        if math.prod(K[lanes:]) < 2:
+            return ct
         own = np.arange(int(np.prod(K))).reshape(K)
         n = len(indices)
         if all(not isinstance(i, Value) for i in indices):

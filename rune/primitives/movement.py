@@ -246,7 +246,7 @@ class Concatenate(Linear):
     name = "Concatenate"
 
     def linear_positions(self, count):
-        return tuple(range(count))
+        return range(count)
 
     def type(self, types, params):
         axis, shape = params["axis"], list(types[0].shape)
@@ -307,15 +307,15 @@ class Update(Linear):
         (ct,), (target, updates) = cts, args
         starts, steps, shape = params["starts"], params["steps"], type_of(updates).shape
         to_target = to_updates = None
-        if isinstance(target, Unknown):
-            to_target = ct
-            if params["op"] == "set":
-                to_target = update(ct, zeros(type_of(updates)), starts, steps)
-        if isinstance(updates, Unknown):
+        if isinstance(updates, Unknown):  # read before it is written: a loop's cotangent is updated in place
             stops = tuple(
                 s + (n - 1) * t + 1 if n else s for n, s, t in zip(shape, starts, steps, strict=True)
             )
             to_updates = slice_(ct, starts, stops, steps)
+        if isinstance(target, Unknown):
+            to_target = ct
+            if params["op"] == "set":
+                to_target = update(ct, zeros(type_of(updates)), starts, steps)
         return [to_target, to_updates]
 
     def batch(self, size, args, mapped, params):
