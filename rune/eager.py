@@ -22,7 +22,7 @@ from rune.level import Value
 from rune.linear import Recorder, Tangent, whole
 from rune.linearity import summands
 from rune.primitives.map import map_, resolve
-from rune.primitives.primitive import Primitive, Unknown
+from rune.primitives.primitive import Primitive, Unknown, zeros
 from rune.primitives.scalar import TABLE, Row, e
 from rune.program import Type, type_of
 from rune.snapshot import Snapshots
@@ -119,7 +119,7 @@ class Tape(Recorder):
 
     def process(self, primitive, args, params):
         own = tuple([isinstance(a, Tangent) and a.level is self for a in args])
-        if primitive.itself and linear_groups(primitive, params.get("op"), own) == [own]:
+        if primitive.itself and linear_groups(primitive, params.get("op"), own) == [(own, ())]:
             (type_,) = primitive.type([type_of(a) for a in args], params)
             if type_.inexact:
                 return [self.record(Moved(primitive, args, params, self, type_))]
@@ -170,14 +170,17 @@ def fits(x: Any, own: Tangent) -> bool:
 def linear_groups(primitive: Primitive, op: str | None, moving: tuple[bool, ...]) -> list | None:
     """The moving operands in groups, such that the derivative is the sum of the operation in each; or None.
 
-    That is all of them, where it is linear in them together, or one by one, where it is a product; nothing
-    else may be added to them.
+    That is all of them, where it is linear in them together, or one by one, where it is a product.  With each
+    group stand the operands that would be added to it, zeros in the derivative; a sum of two has none, since
+    its tangent is the one that moves.
     """
     params = {"op": op}
     alone = [tuple(k == at for k in range(len(moving))) for at, moves in enumerate(moving) if moves]
     groups = [moving] if primitive.linear_in(moving, params) else alone
-    own = all(primitive.linear_in(g, params) and not summands(primitive, g, params) for g in groups)
-    return groups if own else None
+    if not all(primitive.linear_in(g, params) for g in groups):
+        return None
+    beside = [tuple(summands(primitive, g, params)) for g in groups]
+    return None if op in ("add", "sub") and any(beside) else list(zip(groups, beside, strict=True))
 
 
 class Tracked(Dual):
@@ -230,8 +233,10 @@ class Eager(Forward):
         if not type_.inexact:
             return [out]
         change = None
-        for group in groups:
+        for group, beside in groups:
             operands = [t if m else p for p, t, m in zip(primals, tangents, group, strict=True)]
+            for k in beside:
+                operands[k] = zeros(type_of(primals[k]))
             part = self.tape.record(Moved(primitive, operands, params, self.tape, type_))
             change = part if change is None else self.tape.plus(change, part)
         return [self.dual(out, change)]

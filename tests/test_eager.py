@@ -82,6 +82,73 @@ def test_expressions(f, monkeypatch):
     same(*both_ways(monkeypatch, f, x, y))
 
 
+PLAIN = np.linspace(-1.0, 2.0, 36).reshape(6, 6)
+MASK = np.array([True, False, True, True, False, False])
+OPERATIONS = {
+    "slices": lambda x: x[1:4] * x[::-2],
+    "integers": lambda x: x[2] * x[-1] + x[None, 3:][0],
+    "arrays of integers": lambda x: x[[0, 0, 5, -1]] * x[MASK][0],
+    "reads that overlap": lambda x: np.stack([x[k : k + 3] * x[k] for k in range(4)]),
+    "moves": lambda x: np.transpose(np.reshape(x, (2, 3))) + np.reshape(x, (3, 2))[::-1],
+    "new axes": lambda x: np.squeeze(x[:, None] - x[None]),
+    "joined with known": lambda x: np.concatenate([x, PLAIN[0].astype(x.dtype), x[:1]]),
+    "stacked with known": lambda x: np.stack([np.ones_like(x), x, x * x]),
+    "contraction with known": lambda x: PLAIN.astype(x.dtype) @ x,
+    "contraction": lambda x: np.reshape(x, (2, 3)) @ np.reshape(x, (3, 2)),
+    "einsum": lambda x: np.einsum("ij,i,j->j", PLAIN.astype(x.dtype), x, x),
+    "outer": lambda x: np.outer(x, x),
+    "sums": lambda x: np.sum(np.reshape(x, (2, 3)), axis=1, keepdims=True) * np.sum(x),
+    "products": lambda x: np.prod(np.reshape(x, (2, 3)), axis=0) + np.prod(x),
+    "extremes": lambda x: np.max(np.reshape(x, (2, 3)), axis=0) - np.min(x),
+    "running": lambda x: np.cumsum(x) * np.cumprod(x),
+    "moments": lambda x: np.mean(x) + np.var(x) * np.std(x),
+    "choice": lambda x: np.where(MASK, x, x * x),
+    "choice beside known": lambda x: np.where(MASK, x, 1.0) + np.where(MASK, 0.0, x),
+    "norm": lambda x: x / np.linalg.norm(x),
+    "written": lambda x: (y := np.zeros_like(x), y.__setitem__(slice(1, 3), x[:2]), y * x)[2],
+    "casts": lambda x: x.astype(np.float64) * np.float32(0.5),
+    "complex": lambda x: np.real((x + 1j * x[::-1]) ** 2) + np.imag(x * 2j) + np.imag(x),
+    "system": lambda x: np.linalg.solve(np.diag(x * x + 1.0) + 0.1, x),
+    "softmax": lambda x: np.exp(x - np.max(x)) / np.sum(np.exp(x - np.max(x))),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_operations(operation, dtype, monkeypatch):
+    same(*both_ways(monkeypatch, OPERATIONS[operation], np.array([0.5, -0.25, 1.5, -0.0, 0.0, 2.0], dtype)))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_operations_forward(operation):
+    """What is recorded is pushed forward to the tangent that forward mode gives."""
+    f, x = OPERATIONS[operation], np.array([0.5, -0.25, 1.5, -0.75, 0.25, 2.0])
+    v = np.array([1.0, -2.0, 0.5, 0.25, 3.0, -1.0])
+    dy = rune.jvp(f, (x,), (v,))[1]
+    along = rune.linearize(f, x)[1](v)
+    np.testing.assert_allclose(along, dy, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("op", [name for name in ROWS if TABLE[name].ufunc.nin == 2])
+def test_rows_of_operands_that_broadcast(op, dtype, monkeypatch):
+    f, x = TABLE[op].ufunc, np.array(POINTS, dtype)
+    same(*both_ways(monkeypatch, lambda x: f(x[:, None], x), x))
+    same(*both_ways(monkeypatch, lambda x: f(x, x[3]), x))
+    same(*both_ways(monkeypatch, lambda x: f(x[:2, None], PLAIN[:2, :1].astype(dtype)), x))
+
+
+def test_cotangents_are_written_where_nothing_else_holds_them():
+    """Reads add to one array in place, which is neither the caller's nor one that another tangent has."""
+    x, ct = np.arange(4.0), np.ones(4)
+    f = lambda x: (x, x[1:], x[[0, 0]], x * 2.0)
+    (_, pullback), cts = rune.vjp(f, x), (ct, np.ones(3), np.ones(2), ct)
+    first, second = pullback(cts)[0], pullback(cts)[0]
+    np.testing.assert_array_equal(first, [5.0, 4.0, 4.0, 4.0])
+    np.testing.assert_array_equal(second, first)
+    np.testing.assert_array_equal(ct, np.ones(4))
+
+
 def test_every_reading_of_the_record():
     f = lambda x: np.sin(x) * x / (1.5 + x * x) - 0.5
     x, v = np.linspace(0.1, 1.0, 4), np.arange(4.0)

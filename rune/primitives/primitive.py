@@ -15,7 +15,7 @@ Reverse mode has no rule of its own: it records linear operations and transposes
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,7 +148,7 @@ class Linear(Primitive):
     linear: tuple[int, ...] = (0,)
     itself = True
 
-    def linear_positions(self, count: int) -> tuple[int, ...]:
+    def linear_positions(self, count: int) -> Sequence[int]:
         return self.linear
 
     def linear_in(self, flags, params):
