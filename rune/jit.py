@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import os
 import sys
 import threading
 import weakref
@@ -119,7 +120,6 @@ class Compiled:
         self._signature = inspect.signature(f) if static or consumed else None
         self._entries: dict = {}
         self._pending: dict = {}
-        self._lock = threading.Lock()
         self._owner = Owner(threads=threads)
         self._retraces = Retraces(NAME, self._label)
         self._direct: Any = None  # a native call for arguments like those of the last call
@@ -219,12 +219,10 @@ class Compiled:
 
     def _trace(self, key: tuple, f: Any, leaves: list, tree: Tree) -> Entry:
         """Trace a new key; a thread that is not tracing itself waits for one that traces the same key."""
-        with self._lock:
-            event = self._pending.get(key)
-            mine = event is None
-            if mine:
-                event = self._pending[key] = threading.Event()
-        if not mine and not tracing():
+        place = os.getpid(), key  # no thread of its parent goes on in a forked child
+        mine = threading.Event()
+        event = self._pending.setdefault(place, mine)
+        if event is not mine and not tracing():
             event.wait()
             entry = self._entries.get(key)
             if entry is not None:
@@ -236,10 +234,9 @@ class Compiled:
             entry.consumed = self._consumed_places(leaves, tree)
             return entry if entry.captures else self._entries.setdefault(key, entry)
         finally:
-            if mine:
-                with self._lock:
-                    self._pending.pop(key, None)
-                event.set()
+            if event is mine:
+                del self._pending[place]
+                mine.set()
 
     def _consumed_places(self, leaves: list, tree: Tree) -> tuple[int, ...]:
         """Which of the dynamic leaves of (args, keywords) belong to arguments that are consumed."""

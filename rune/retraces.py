@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import warnings
 from typing import Any
 
@@ -25,24 +24,22 @@ class Retraces:
         self.label = label
         self.previous: dict | None = None
         self.run: tuple[str, int] = ("", 0)  # the argument that the last retraces differed in, and how many
-        self.lock = threading.Lock()
 
     def report(self, key: tuple, leaves: list, tree: Tree) -> None:
-        with self.lock:
-            now = {argument_path(tree, k): described(x) for k, x in enumerate(leaves)}
-            before, self.previous = self.previous, now
-            if before is None:
-                return
-            changed = [p for p in now if now[p] != before.get(p)] + [p for p in before if p not in now]
-            if not changed:
-                logger.debug("%s: retrace: the same arguments in another setting", self.name)
-                return
-            path = changed[0]
-            here, there = now.get(path, "absent"), before.get(path, "absent")
-            logger.debug("%s: retrace: %s: %s here, %s in the previous key", self.name, path, here, there)
-            one_int = len(changed) == 1 and here.startswith("int ") and there.startswith("int ")
-            count = self.run[1] + 1 if one_int and self.run[0] == path else int(one_int)
-            self.run = (path if one_int else "", count)
+        now = {argument_path(tree, k): described(x) for k, x in enumerate(leaves)}
+        before, self.previous = self.previous, now
+        if before is None:
+            return
+        changed = [p for p in now if now[p] != before.get(p)] + [p for p in before if p not in now]
+        if not changed:
+            logger.debug("%s: retrace: the same arguments in another setting", self.name)
+            return
+        path = changed[0]
+        here, there = now.get(path, "absent"), before.get(path, "absent")
+        logger.debug("%s: retrace: %s: %s here, %s in the previous key", self.name, path, here, there)
+        one_int = len(changed) == 1 and here.startswith("int ") and there.startswith("int ")
+        count = self.run[1] + 1 if one_int and self.run[0] == path else int(one_int)
+        self.run = (path if one_int else "", count)
         if count == self.SEVERAL:
             warnings.warn(
                 f"{self.name}: {self.label} was traced {count + 1} times for values of the int {path}: "

@@ -205,6 +205,44 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
+def test_it_works_after_a_fork_while_other_threads_trace_compile_and_free():
+    code = """
+import os, threading, time, numpy as np, rune
+f = rune.jit(lambda x: sum(np.sum(np.sin(x * k)) for k in range(60)))
+want = f(np.ones(3))
+going = True
+
+def work():
+    k = 0
+    while going:
+        k += 1
+        rune.jit(lambda x: np.sin(x + k))(np.ones(3))
+        f.clear()
+        f(np.ones(3))
+
+threads = [threading.Thread(target=work) for _ in range(2)]
+for t in threads:
+    t.start()
+ends = []
+for _ in range(6):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if abs(f(np.ones(3)) - want) < 1e-12 else 1)
+    end = time.monotonic() + 30
+    while (done := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < end:
+        time.sleep(0.01)
+    if done == (0, 0):
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+    ends.append(done)
+going = False
+for t in threads:
+    t.join()
+assert all(pid and status == 0 for pid, status in ends), ends
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=400)
+
+
 def test_a_wrong_layout_or_number_of_arguments_reaches_python():
     f = rune.jit(lambda x, y: x + y)
     f(x3, x3)

@@ -1,7 +1,8 @@
 """LLVM: the machine that code is made for, its optimiser, and the one library of linked code.
 
 There is one ORC `LLJIT` for the process; a program is emitted to an object, linked there under a
-name of its own, and unlinked when nothing holds it.  One lock covers everything LLVM does.
+name of its own, and unlinked when nothing holds it.  One lock covers everything LLVM does; a thread that
+forks waits for it, since a child would find it held by a thread that it has not.
 """
 
 from __future__ import annotations
@@ -11,10 +12,25 @@ import ctypes
 import dataclasses
 import functools
 import itertools
+import os
+import sys
 import threading
 from typing import Any
 
 LOCK = threading.RLock()
+_forking = contextlib.ExitStack()
+
+
+def hold() -> None:
+    """Before a fork: no other thread is inside LLVM, nor frees what it made, which llvmlite's own lock covers."""
+    _forking.enter_context(LOCK)
+    lib = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+    if lib is not None:
+        _forking.enter_context(lib._lock)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=hold, after_in_parent=_forking.close, after_in_child=_forking.close)
 _serial = itertools.count()
 
 
