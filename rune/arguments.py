@@ -20,21 +20,9 @@ from rune.structure import Star, Tree, apart, describe, flatten
 from rune.value import Traced, box, raw
 
 __all__ = [
-    "array_leaves",
-    "callable_",
-    "finished",
-    "fitted",
-    "fresh",
-    "inexact",
-    "is_dynamic",
-    "leaf_type",
-    "of_list",
-    "parted",
-    "raws",
-    "read_only",
-    "refuse",
-    "strong",
-]
+    "array_leaves", "callable_", "finished", "fitted", "fresh", "inexact", "is_dynamic", "leaf_type",
+    "of_list", "parted", "raws", "read_only", "refuse", "strong", "type_or_none", "unusual",
+]  # fmt: skip
 
 ARRAYS = "an array, a number, or a tuple, list, dict, named tuple or dataclass of them"
 

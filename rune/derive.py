@@ -27,7 +27,7 @@ from rune.primitives.primitive import instantiated, zeros
 from rune.program import Equation, Literal, Program, Type, Var
 from rune.trace import Staged, Trace, record, run
 
-__all__ = ["Linearized", "batch", "guarded", "jvp", "linearize", "live", "repeated", "transpose"]
+__all__ = ["Linearized", "batch", "guarded", "jvp", "kept", "linearize", "live", "repeated", "transpose"]
 
 Mask = tuple[bool, ...]
 

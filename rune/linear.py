@@ -18,7 +18,7 @@ from rune.primitives.primitive import Into, Primitive, Unknown, zeros
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
 
-__all__ = ["Recorder", "Tangent", "transpose"]
+__all__ = ["Recorder", "Tangent", "transpose", "whole"]
 
 
 class Tangent(Value):

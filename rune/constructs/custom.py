@@ -30,7 +30,7 @@ from rune.structure import Tree, describe, flatten
 from rune.trace import Trace, not_counted, passing, record
 from rune.value import box
 
-__all__ = ["custom_jvp", "custom_transpose", "custom_vjp"]
+__all__ = ["custom_jvp", "custom_transpose", "custom_vjp", "highest"]
 
 
 class Ruled(Primitive):

@@ -490,4 +490,4 @@ def has_effect(f) -> bool:
     return isinstance(f, (nest.Index, nest.Scatter)) and f.error is not None
 
 
-__all__ = ["UNROLL", "Plan", "Stage", "Test", "fused_update", "has_effect", "inner_blocks", "reading", "size"]
+__all__ = ["SMALL_IN_LOOP", "UNROLL", "Plan", "Test", "fused_update", "kernel_space", "size"]

@@ -34,7 +34,10 @@ from rune.primitives.scalar import TABLE, e
 from rune.program import Type, type_of
 from rune.value import Traced, box, tables, unbox
 
-__all__ = ["call_ufunc", "choose_between", "loop_operands"]
+__all__ = [
+    "COMPARISONS", "SPECIAL", "apply", "call_ufunc", "choose_between", "conjugate", "divmod_",
+    "isclose", "loop_operands", "positive", "round_", "ufunc",
+]  # fmt: skip
 
 COMPARISONS = {
     "lt": operator.lt,

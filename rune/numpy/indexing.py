@@ -26,7 +26,7 @@ from rune.primitives.map import cast
 from rune.primitives.scalar import e
 from rune.value import tables
 
-__all__ = ["assigned", "getitem", "masked", "setitem"]
+__all__ = ["assigned", "getitem", "is_mask", "masked", "place", "resolve", "setitem"]
 
 NEW = object()  # a new axis
 

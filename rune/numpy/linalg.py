@@ -34,7 +34,7 @@ from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e
 from rune.trace import record
 
-__all__ = ["inv", "norm", "solve"]
+__all__ = ["H", "eigvals", "eye", "inv", "lstsq", "matrices", "norm", "solve", "stated"]
 
 
 def computable(x: Any) -> Any:

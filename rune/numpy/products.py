@@ -20,7 +20,7 @@ from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e
 from rune.value import tables
 
-__all__ = ["matmul", "pair", "summed", "tensordot", "times"]
+__all__ = ["check_inner", "dot", "matmul", "pair", "summed", "tensordot", "times", "vector"]
 
 
 class Pairing(NamedTuple):

@@ -16,7 +16,7 @@ from rune.primitives.reduce import cumulative, reduce
 from rune.primitives.scalar import e
 from rune.value import tables
 
-__all__ = ["cumsum", "mean", "reduced", "running"]
+__all__ = ["MISSING", "count", "cumsum", "keep", "mean", "nan_extreme", "reduced", "running", "safe_root"]
 
 
 MISSING = np._NoValue

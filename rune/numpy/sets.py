@@ -23,7 +23,7 @@ from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e
 from rune.value import unbox
 
-__all__ = ["concrete", "dependent"]
+__all__ = ["concrete", "dependent", "flatnonzero"]
 
 
 def dependent(name: str, x: Any) -> TracedValueError:

@@ -16,7 +16,7 @@ from rune.primitives import movement
 from rune.primitives.map import cast
 from rune.primitives.scalar import e
 
-__all__ = ["argsort", "bounded", "flat", "searchsorted", "sort", "take", "take_along_axis"]
+__all__ = ["argsort", "bounded", "flat", "searchsorted", "sort", "take", "take_along_axis", "within"]
 
 
 def last(a: Any, axis: int) -> Any:

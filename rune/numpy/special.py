@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rune.level import TracedValueError, Value
-from rune.numpy.arguments import asarray, axes_of, dtype_of, inexact, shape_of
-from rune.numpy.elementwise import call_ufunc, operand
+from rune.numpy.arguments import asarray, axes_of, dtype_of, inexact, operand, shape_of
+from rune.numpy.elementwise import call_ufunc
 from rune.numpy.reductions import reduced
 from rune.numpy.register import function
 from rune.primitives import movement, several, special

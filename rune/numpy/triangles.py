@@ -17,7 +17,7 @@ from rune.primitives.map import cast
 from rune.primitives.scalar import e
 from rune.value import box, unbox
 
-__all__ = ["diagonal", "trace"]
+__all__ = ["diagonal", "trace", "tril", "triu", "vander"]
 
 
 def diagonal_positions(shape: tuple[int, int], offset: int) -> tuple:

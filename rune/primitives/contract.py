@@ -19,7 +19,7 @@ from rune.primitives.primitive import Primitive, Unknown
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
 
-__all__ = ["contract"]
+__all__ = ["contract", "matmul", "swap"]
 
 INLINED = 64  # multiplications up to which a product is cheap enough to be computed again
 

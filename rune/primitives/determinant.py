@@ -27,7 +27,16 @@ from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
 
-__all__ = ["SMALL", "Det", "SlogDet", "det", "slogdet"]
+__all__ = [
+    "SMALL",
+    "Det",
+    "SlogDet",
+    "by_factors",
+    "det",
+    "logarithm_by_factors",
+    "rows_in_order",
+    "slogdet",
+]  # fmt: skip
 
 SMALL = 3  # rows up to which a determinant is a polynomial
 

@@ -17,7 +17,7 @@ from rune.primitives.primitive import Primitive, where_taken
 from rune.primitives.scalar import e
 from rune.program import type_of
 
-__all__ = ["check_", "detach", "gate"]
+__all__ = ["check_", "detach", "gate", "located"]
 
 
 class Detach(Primitive):

@@ -27,7 +27,7 @@ from rune.primitives.reduce import kept, reduce
 from rune.primitives.scalar import e
 from rune.program import Type, real_dtype, type_of
 
-__all__ = ["eig", "eigh", "pinv", "qr", "svd"]
+__all__ = ["Factorisation", "Pinv", "columns", "diagonal", "eig", "eigh", "eye", "pinv", "qr", "svd"]
 
 
 class Factorisation(Primitive):

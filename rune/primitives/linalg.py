@@ -25,7 +25,10 @@ from rune.primitives.primitive import Primitive, where_taken
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
 
-__all__ = ["cholesky", "factored", "lu", "row_order", "solve", "triangular_solve"]
+__all__ = [
+    "cholesky", "conjugate_transpose", "factored", "identity_like", "lu", "part_dtype", "row_order",
+    "solve", "solve_", "stack", "triangular_solve",
+]  # fmt: skip
 
 
 class LU(Primitive):

@@ -20,7 +20,9 @@ from rune.primitives.primitive import Primitive, Unknown, show_operands
 from rune.primitives.scalar import TABLE, Row
 from rune.program import Literal, Type, type_of
 
-__all__ = ["Map", "cast", "elementwise", "expression", "map_", "short", "supported"]
+__all__ = [
+    "Map", "cast", "elementwise", "expression", "map_", "resolve", "short", "supported", "unbroadcast",
+]  # fmt: skip
 
 # What NumPy computes with as it is: arrays of the supported dtypes, their scalars, Python numbers.
 PYTHON = frozenset({float, int, complex, bool})

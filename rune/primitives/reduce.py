@@ -20,7 +20,7 @@ from rune.primitives.primitive import Linear, Primitive
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
 
-__all__ = ["cumulative", "reduce"]
+__all__ = ["cumulative", "kept", "reduce"]
 
 INLINED = 64  # elements up to which a reduction is cheap enough to be computed again
 

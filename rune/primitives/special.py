@@ -20,7 +20,7 @@ import numpy as np
 from rune.primitives.scalar import TABLE, Row, e
 from rune.program import type_of
 
-__all__ = ["load"]
+__all__ = ["beta_density", "gamma_density", "load", "no_derivative", "over", "ufunc_of"]
 
 ROOT_PI = math.sqrt(math.pi)
 ROOT_2PI = math.sqrt(2 * math.pi)

@@ -26,7 +26,10 @@ from rune.random.gaussian import normal_of, probability, quantile
 from rune.random.keys import drawn, drawn_by, half, unit
 from rune.value import Traced
 
-__all__ = ["exponential", "laplace", "multivariate_normal", "normal", "truncated_normal", "uniform"]
+__all__ = [
+    "exponential", "laplace", "multivariate_normal", "normal", "standard_exponential",
+    "truncated_normal", "uniform",
+]  # fmt: skip
 
 
 def uniform(key, shape=(), low=0.0, high=1.0, dtype=np.float64):

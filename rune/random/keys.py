@@ -26,7 +26,10 @@ from rune.random.arguments import count, drawable
 from rune.structure import describe
 from rune.value import Traced, raw
 
-__all__ = ["children", "counters", "drawn", "drawn_by", "fold_in", "half", "key", "split", "threefry", "unit"]
+__all__ = [
+    "BLOCK", "WORD", "children", "counters", "drawn", "drawn_by", "fold_in", "half", "key", "split",
+    "threefry", "unit",
+]  # fmt: skip
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA  # of the key schedule, from Threefish
