@@ -46,7 +46,7 @@ ASKING = {
         name: f"for scipy.linalg.{name} write rune.linalg.{name}"
         for name in (
             "block_diag cho_factor cho_solve circulant expm hankel lu lu_factor lu_solve solve solve_banded "
-            "solve_continuous_lyapunov solve_discrete_lyapunov solve_sylvester solve_triangular toeplitz"
+            "solve_continuous_lyapunov solve_discrete_lyapunov solve_sylvester solve_triangular solveh_banded toeplitz"
         ).split()
     }
     | {

@@ -32,6 +32,7 @@ __all__ = [
     "solve_discrete_lyapunov",
     "solve_sylvester",
     "solve_triangular",
+    "solveh_banded",
     "toeplitz",
 ]
 
@@ -109,6 +110,10 @@ def solve_sylvester(a, b, q):
 
 def solve_triangular(a, b, trans=0, lower=False, unit_diagonal=False):
     return either("solve_triangular", (a, b), trans=trans, lower=lower, unit_diagonal=unit_diagonal)
+
+
+def solveh_banded(ab, b, lower=False):
+    return either("solveh_banded", (ab, b), lower=lower)
 
 
 def toeplitz(c, r=None):

@@ -108,6 +108,8 @@ SMOOTH = {
     "solve stacked": (lambda a: L.solve(a, a[0] ** 2), (2, 3, 3)),
     "solve_banded": (lambda a: linalg.solve_banded((1, 1), a, a[0] ** 2), (3, 4)),
     "solve_banded stacked": (lambda a: linalg.solve_banded((0, 2), a, a[0, :1].T ** 2), (2, 3, 4)),
+    "solveh_banded": (lambda a: linalg.solveh_banded(a + 30 * np.eye(3, 1), a[0] ** 2, lower=True), (3, 4)),
+    "solveh_banded upper": (lambda a: linalg.solveh_banded(a + 30 * np.eye(2)[1:].T, a[:, 0, :, None] ** 2), (2, 2, 4)),
     "solve_sylvester": (lambda a: linalg.solve_sylvester(a, np.cos(a[:2, :2]), a[:, :2] ** 2), (3, 3)),
     "det": (L.det, (5, 5)),
     "slogdet": (lambda a: L.slogdet(a)[1], (5, 5)),

@@ -51,6 +51,25 @@ CASES = {
         lambda l, a: l.solve_banded((1, 2), np.tile(a, (1, 10)) + [[0], [0], [9], [0]], np.arange(40.0)),
         (q,),
     ),
+    **{
+        f"solveh_banded {w} {lower}": (
+            lambda l, a, b, w=w, lo=lower: l.solveh_banded(
+                np.tile(a[:w] / 9, (1, 3)) + (np.arange(w) == (0 if lo else w - 1))[:, None] * 5,
+                np.tile(b, (3, 1)),
+                lower=lo,
+            ),
+            (q, b),
+        )
+        for w in (1, 2, 3)
+        for lower in (True, False)
+    },
+    "solveh_banded complex": (
+        lambda l, a: np.real(
+            l.solveh_banded(a / 9 + 5 * np.eye(3)[:1].T, a[0], lower=True)
+            + l.solveh_banded(a / 9 + 5 * np.eye(3)[2:].T, a[1])
+        ),
+        (z,),
+    ),
     "solve_sylvester": (lambda l, a, b, x: l.solve_sylvester(a, b[:2], np.outer(a[0], x)), (q, b, x[:2])),
     "solve_sylvester stacked": (lambda l, a, b: l.solve_sylvester(np.stack([a, a.T]), b[:2], b), (q, b)),
     "solve_sylvester complex": (lambda l, a: np.real(l.solve_sylvester(a, a @ a, a[0] * a)), (z,)),
@@ -133,6 +152,16 @@ def test_systems_of_bands_that_have_no_solution():
         rune.jit(lambda ab: linalg.solve_banded((2, 1), ab, b))(ab)
     with pytest.raises(ValueError, match=r"rune\.linalg\.solve_banded: ab has 4 columns, b shape \(3, 2\)"):
         rune.jit(lambda ab: linalg.solve_banded((1, 1), ab, b[:3]))(ab)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_bands_of_a_matrix_that_is_not_positive_definite(lower):
+    f = lambda ab: linalg.solveh_banded(ab, b, lower=lower)
+    for g in (rune.jit(f), rune.jit(rune.vmap(f)), lambda ab: rune.linearize(f, ab)[0]):
+        with pytest.raises(np.linalg.LinAlgError):
+            g(-np.ones((2, 2, 4)))
+    with pytest.raises(ValueError, match=r"rune\.linalg\.solveh_banded: ab has 4 columns, b shape \(3, 2\)"):
+        rune.jit(lambda ab: linalg.solveh_banded(ab, b[:3]))(np.ones((2, 4)))
 
 
 def test_hankel_matrices_come_of_vectors():

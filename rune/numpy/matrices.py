@@ -43,6 +43,7 @@ __all__ = [
     "solve_discrete_lyapunov",
     "solve_sylvester",
     "solve_triangular",
+    "solveh_banded",
     "toeplitz",
 ]
 
@@ -178,6 +179,33 @@ def solve_banded(l_and_u: tuple, ab: Any, b: Any) -> Any:
             f"rune.linalg.solve_banded: ab has {n} columns, b shape {shape_of(b)[: -1 if vector else None]}"
         )
     x = banded.solve(*lead_equal(ab, b), lower, upper)
+    return movement.reshape(x, shape_of(x)[:-1]) if vector else x
+
+
+def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
+    """`a x = b` for a positive definite matrix, of whose diagonals one half is given."""
+    b, vector = columns(b)
+    ab, b = matrices(ab, inexact(b))
+    width, n = shape_of(ab)[-2:]
+    if shape_of(b)[-2] != n:
+        raise ValueError(
+            f"rune.linalg.solveh_banded: ab has {n} columns, b shape {shape_of(b)[: -1 if vector else None]}"
+        )
+    axis, own = len(shape_of(ab)) - 2, 0 if lower else width - 1
+    diagonal = lambda k: movement.part(ab, axis, k, k + 1)
+
+    def opposite(k: int) -> Any:
+        """The diagonal that is as far from the main one on the other side."""
+        return conjugate(swap_last(banded.moved_down(swap_last(diagonal(k)), k - own)))
+
+    main = diagonal(own)
+    if dtype_of(ab).kind == "c":
+        # LAPACK reads the real part of the diagonal.
+        main = e.complex(e.real(main), real_dtype(dtype_of(ab)).type(0))
+    others = range(1, width) if lower else range(width - 1)
+    given, other = [diagonal(k) for k in others], [opposite(k) for k in reversed(others)]
+    rows = [*other, main, *given] if lower else [*given, main, *other]
+    x = banded.solve_definite(*lead_equal(concatenate(rows, -2), b))
     return movement.reshape(x, shape_of(x)[:-1]) if vector else x
 
 

@@ -1,5 +1,7 @@
 """Linear systems of band matrices, given by their diagonals: ab[upper + i - j, j] = a[i, j].
 
+Those of a positive definite matrix, which has as many above as below, are solved by its Cholesky factor.
+
 As for other matrices, `solve` factors once, the derivative dx = solve(a, db - da x) and the transpose
 use the same factors, and the matrix says all there is of a derivative.
 """
@@ -17,7 +19,7 @@ from rune.primitives.primitive import Primitive, where_taken
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
 
-__all__ = ["solve"]
+__all__ = ["moved_down", "solve", "solve_definite"]
 
 
 class BandLU(Primitive):
@@ -116,6 +118,94 @@ class BandSolve(Primitive):
         return "transposed" if params["transpose"] else ""
 
 
+class BandCholesky(Primitive):
+    """ab [2 k + 1, n] -> the diagonals of its lower factor, from the main one, as columns [n, k + 1]."""
+
+    name = "BandCholesky"
+    recompute = False
+
+    def effect(self, params):
+        return "fail"
+
+    def type(self, types, params):
+        (ab,) = types
+        *lead, width, n = ab.shape
+        return [Type(ab.dtype, (*lead, n, width // 2 + 1))]
+
+    def evaluate(self, args, params):
+        import scipy.linalg
+
+        ab = np.asarray(args[0])
+        *lead, width, n = ab.shape
+        factors = np.empty((*lead, n, width // 2 + 1), ab.dtype)
+        pbtrf = scipy.linalg.get_lapack_funcs("pbtrf", (ab,))
+        for k in np.ndindex(*lead if n else (0,)):
+            columns, info = pbtrf(ab[k][width // 2 :], lower=1)
+            if info > 0:
+                raise np.linalg.LinAlgError("Matrix is not positive definite")
+            factors[k] = columns.T
+        return [factors]
+
+    def jvp(self, primals, tangents, params):
+        return bind(self, primals, params), [None]  # see `solve_definite`: ab carries the derivative
+
+    def batch(self, size, args, mapped, params):
+        return bind(self, args, params), [True]
+
+    def harmless(self, args, taken):
+        t = type_of(args[0])
+        one = np.zeros(t.shape, t.dtype)
+        one[..., t.shape[-2] // 2, :] = 1
+        return [where_taken(taken, args[0], one)]
+
+    def lower(self, e):
+        return [nest.Library(e.outputs, e.inputs, "band_cholesky", {"check": True})]
+
+
+class BandCholeskySolve(Primitive):
+    """inputs (ab, factors, b): x with a x = b."""
+
+    name = "BandCholeskySolve"
+    recompute = False
+
+    def type(self, types, params):
+        return [types[2].strong()]
+
+    def evaluate(self, args, params):
+        import scipy.linalg
+
+        _, factors, b = map(np.asarray, args)
+        out = np.empty_like(b)
+        pbtrs = scipy.linalg.get_lapack_funcs("pbtrs", (factors, b))
+        for k in np.ndindex(*b.shape[:-2] if b.size else (0,)):
+            out[k], _ = pbtrs(factors[k].T, b[k], lower=1)
+        return [out]
+
+    def jvp(self, primals, tangents, params):
+        (ab, factors, _), (dab, _, change) = primals, tangents
+        (x,) = bind(self, primals, params)
+        if dab is not None:
+            moved = e.neg(product(dab, x, type_of(ab).shape[-2] // 2, False))
+            change = moved if change is None else e.add(change, moved)
+        if change is None:
+            return [x], [None]
+        return [x], bind(self, [ab, factors, change], params)
+
+    def linear_in(self, flags, params):
+        return list(flags) == [False, False, True]
+
+    def transpose(self, cts, args, params):
+        # a^T is the conjugate of a
+        conj = e.conj if type_of(cts[0]).dtype.kind == "c" else lambda x: x
+        return [None, None, conj(bind(self, [*args[:2], conj(cts[0])], params)[0])]
+
+    def batch(self, size, args, mapped, params):
+        return bind(self, linalg.stack(size, args, mapped), params), [True]
+
+    def lower(self, e):
+        return [nest.Library(e.outputs, e.inputs[1:], "band_cholesky_solve", {})]
+
+
 def product(ab: Any, x: Any, upper: int, transpose: bool) -> Any:
     """The band matrix, or its transpose, times the columns of x: a sum over its diagonals."""
     *lead, width, n = type_of(ab).shape
@@ -141,9 +231,15 @@ def moved_down(x: Any, by: int) -> Any:
 
 
 band_lu_, band_solve_ = BandLU(), BandSolve()
+band_cholesky_, band_cholesky_solve_ = BandCholesky(), BandCholeskySolve()
 
 
 def solve(ab: Any, b: Any, lower: int, upper: int) -> Any:
     """x with a x = b: ab [..., lower + upper + 1, n], b [..., n, k], equal leading shapes and dtypes."""
     params = {"lower": lower, "upper": upper}
     return bind(band_solve_, [ab, *bind(band_lu_, [ab], params), b], {**params, "transpose": False})[0]
+
+
+def solve_definite(ab: Any, b: Any) -> Any:
+    """x with a x = b for a positive definite matrix, all of whose diagonals are given."""
+    return bind(band_cholesky_solve_, [ab, *bind(band_cholesky_, [ab], {}), b], {})[0]

@@ -30,6 +30,7 @@ __all__ = [
     "solve_discrete_lyapunov",
     "solve_sylvester",
     "solve_triangular",
+    "solveh_banded",
     "toeplitz",
 ]
 
@@ -187,6 +188,15 @@ def solve_triangular(
     """The solution of ``a x = b`` for a triangular ``a``, whose other triangle is not read.
 
     ``trans`` is 0 or "N" for ``a``, 1 or "T" for its transpose, 2 or "C" for its conjugate transpose.
+    """
+
+def solveh_banded(ab: Any, b: Any, lower: bool = False) -> Any:
+    """The solution of ``a x = b`` for a positive definite band matrix, by its Cholesky factor.
+
+    ``ab`` holds one half of the diagonals as `solve_banded` has them: the main one last, or first with
+    ``lower``. Leading axes count systems.
+
+    Raises ``numpy.linalg.LinAlgError`` where the matrix is not positive definite.
     """
 
 def toeplitz(c: Any, r: Any = None) -> Any:
