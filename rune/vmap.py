@@ -154,8 +154,14 @@ def lanes(x, axis_name):
     level = named("rune.lanes", axis_name)
     found, tree = array_leaves("rune.lanes", x)
     params = {"axis": axis_name, "size": level.size}
-    results = (apply(all_lanes, [value], params)[0] for value in raws(found))
-    return tree.build([box(x if above(level, x) else Same(level, x)) for x in results])
+
+    def stacked(value):
+        if type_or_none(value) is None:
+            return value  # a static leaf is what it is
+        (x,) = apply(all_lanes, [value], params)
+        return box(x if above(level, x) else Same(level, x))
+
+    return tree.build([stacked(value) for value in raws(found)])
 
 
 def above(level: Batch, x: Any) -> bool:

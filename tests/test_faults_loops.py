@@ -404,3 +404,10 @@ def test_a_length_is_a_count(length, error):
 def test_a_mapped_axis_of_a_result_exists(wrap, axis):
     with pytest.raises(ValueError, match=r"rune.vmap: .*out_axes.* axis"):
         wrap(rune.vmap(lambda x: x * 2, out_axes=axis))(np.ones((2, 3)))
+
+
+def test_a_static_leaf_among_those_of_all_lanes_is_what_it_is(wrap):
+    f = lambda x: rune.lanes({"x": x, "name": "a text", "none": None}, "batch")
+    got = wrap(rune.vmap(f, axis_name="batch", out_axes=None))(x3)
+    assert got["name"] == "a text" and got["none"] is None
+    np.testing.assert_array_equal(got["x"], x3)
