@@ -47,14 +47,15 @@ def checked(n: Any) -> Any:
     return n
 
 
-def real_dtype(a: Any) -> type:
+def real_as_computed(a: Any) -> type:
+    """The real dtype that a transform of `a` is computed in."""
     single = dtype_of(a) in (np.float32, np.float16, np.complex64)
     return np.float32 if single else np.float64
 
 
 def as_complex(a: Any) -> Any:
     a = asarray(a)
-    return cast(a, np.result_type(real_dtype(a), np.complex64))
+    return cast(a, np.result_type(real_as_computed(a), np.complex64))
 
 
 def whole(a: Any, n: Any, axis: int) -> tuple:
@@ -65,7 +66,7 @@ def whole(a: Any, n: Any, axis: int) -> tuple:
 
 def computed(transform: Callable, a: Any, factor: float, *arguments: Any) -> Any:
     """A transform times a factor: where there is none, NumPy computes in double precision and rounds."""
-    if factor != 1.0 or real_dtype(a) is np.float64:
+    if factor != 1.0 or real_as_computed(a) is np.float64:
         return transform(a, *arguments, factor)
     out = transform(cast(a, np.result_type(dtype_of(a), np.float64)), *arguments, factor)
     return cast(out, np.complex64 if dtype_of(out).kind == "c" else np.float32)
@@ -95,7 +96,7 @@ def rfft(a, n=None, axis=-1, norm=None, out=None):
         raise TypeError(
             "ufunc 'rfft_n_even' did not contain a loop with signature matching types: the input must be real"
         )
-    a = cast(a, real_dtype(a))
+    a = cast(a, real_as_computed(a))
     axis = axis_of(axis, len(shape_of(a)))
     a, size = whole(a, n, axis)
     return computed(transforms.rfft, a, factor_of(size, False, norm), axis)

@@ -20,12 +20,11 @@ from rune.primitives import linalg, movement
 from rune.primitives.contract import matmul
 from rune.primitives.factor import diagonal
 from rune.primitives.indexing import take_along
-from rune.primitives.linalg import part_dtype
 from rune.primitives.map import cast
 from rune.primitives.primitive import Primitive
 from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e
-from rune.program import Type, type_of
+from rune.program import Type, real_dtype, type_of
 
 __all__ = [
     "SMALL",
@@ -114,7 +113,7 @@ class SlogDet(Composed):
 
     def type(self, types, params):
         (a,) = types
-        return [Type(a.dtype, a.shape[:-2]), Type(part_dtype(a.dtype), a.shape[:-2])]
+        return [Type(a.dtype, a.shape[:-2]), Type(real_dtype(a.dtype), a.shape[:-2])]
 
     def evaluate(self, args, params):
         return list(np.linalg.slogdet(args[0]))
@@ -124,7 +123,7 @@ class SlogDet(Composed):
         trace = reduce("sum", trace, (type_of(trace).ndim - 1,))
         if type_of(a).dtype.kind != "c":
             return [None, trace]
-        zero = np.zeros((), part_dtype(type_of(a).dtype))[()]
+        zero = np.zeros((), real_dtype(type_of(a).dtype))[()]
         return [e.mul(outs[0], e.complex(zero, e.imag(trace))), e.real(trace)]
 
 
@@ -145,7 +144,7 @@ def by_factors(a: Any) -> list:
     """The program of a determinant: the product of the pivots."""
     factors, perm = linalg.lu(a, check=False)
     d = diagonal(factors)
-    return [e.mul(reduce("prod", d, (type_of(d).ndim - 1,)), parity(perm, part_dtype(type_of(a).dtype)))]
+    return [e.mul(reduce("prod", d, (type_of(d).ndim - 1,)), parity(perm, real_dtype(type_of(a).dtype)))]
 
 
 def logarithm_by_factors(a: Any) -> list:
@@ -154,7 +153,7 @@ def logarithm_by_factors(a: Any) -> list:
     size, last = e.abs(d), (type_of(d).ndim - 1,)
     complex_ = type_of(a).dtype.kind == "c"
     signs = e.div(d, e.select(e.eq(size, 0), 1, size)) if complex_ else e.sign(d)
-    sign = e.mul(reduce("prod", signs, last), parity(perm, part_dtype(type_of(a).dtype)))
+    sign = e.mul(reduce("prod", signs, last), parity(perm, real_dtype(type_of(a).dtype)))
     return [sign, reduce("sum", e.log(size), last)]
 
 
@@ -263,5 +262,5 @@ def cofactors_in_order(a: Any) -> tuple:
     adjugate = movement.concatenate([movement.concatenate(half, columns) for half in (upper, lower)], rows)
     size = e.select(sound, det(b), dtype.type(0))
     adjugate = e.mul(movement.reshape(size, (*t.shape[:-2], 1, 1)), adjugate)
-    real = part_dtype(dtype)
+    real = real_dtype(dtype)
     return order, perm, e.mul(parity(order, real), parity(perm, real)), linalg.swap(adjugate)

@@ -23,10 +23,10 @@ from rune.primitives import movement
 from rune.primitives.contract import matmul, swap
 from rune.primitives.primitive import Primitive, where_taken
 from rune.primitives.scalar import e
-from rune.program import Type, type_of
+from rune.program import Type, real_dtype, type_of
 
 __all__ = [
-    "cholesky", "conjugate_transpose", "factored", "identity_like", "lu", "part_dtype", "row_order",
+    "cholesky", "conjugate_transpose", "factored", "identity_like", "lu", "row_order",
     "solve", "solve_", "stack", "triangular_solve",
 ]  # fmt: skip
 
@@ -173,7 +173,7 @@ class Cholesky(Primitive):
         low = np.tril(np.ones((n, n), dtype), -1)
         lower, own = e.mul(da, low), e.mul(da, np.eye(n, dtype=dtype))
         if dtype.kind == "c":
-            own = e.complex(e.real(own), np.zeros((), part_dtype(dtype))[()])
+            own = e.complex(e.real(own), np.zeros((), real_dtype(dtype))[()])
         change = e.add(e.add(lower, conjugate_transpose(lower)), own)
         # P = L^-1 dA L^-H, dL = L * (lower half of P, its diagonal halved)
         p = triangular_solve(l, change, lower=True, transpose=False)
@@ -194,11 +194,6 @@ class Cholesky(Primitive):
 def identity_like(a: Any) -> np.ndarray:
     t = type_of(a)
     return np.eye(t.shape[-1], dtype=t.dtype)
-
-
-def part_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype of the parts of a complex number."""
-    return np.zeros((), dtype).real.dtype
 
 
 def conjugate_transpose(a: Any) -> Any:
