@@ -186,3 +186,11 @@ def test_a_gradient_leaves_nothing_to_the_garbage_collector():
         assert held[0]() is None
     finally:
         gc.enable()
+
+
+def test_a_gradient_inside_a_tangent_map_takes_the_tangent_around_as_known():
+    square = rune.custom_jvp(
+        lambda x: (x * x, lambda dx: rune.grad(lambda z: np.dot(np.reshape(z * z, (1, 3)), dx)[0])(x))
+    )
+    x = np.array([1.0, 2.0, -3.0])
+    np.testing.assert_array_equal(rune.grad(lambda x: np.sum(square(x) * x))(x), 3 * x * x)
