@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,12 +18,14 @@ from rune.primitives.map import cast
 __all__: list[str] = []
 
 
-def factor_of(n: int, inverse: bool, norm: str | None) -> float:
+def factor_of(a: Any, n: int, inverse: bool, norm: str | None) -> float:
+    """What a transform of n elements is multiplied by, rounded as NumPy does in the dtype of `a`."""
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+    dtype = real_as_computed(a)
     if norm == "ortho":
-        return 1 / math.sqrt(n)
-    return 1 / n if (norm == "forward") != inverse else 1.0
+        return float(np.reciprocal(np.sqrt(n, dtype=dtype)))
+    return float(np.reciprocal(n, dtype=dtype)) if (norm == "forward") != inverse else 1.0
 
 
 def fitted(a: Any, n: int | None, axis: int) -> Any:
@@ -76,7 +77,7 @@ def plain_transform(a, n, axis, inverse, norm):
     a = as_complex(a)
     axis = axis_of(axis, len(shape_of(a)))
     a, size = whole(a, n, axis)
-    return computed(transforms.fft, a, factor_of(size, inverse, norm), axis, inverse)
+    return computed(transforms.fft, a, factor_of(a, size, inverse, norm), axis, inverse)
 
 
 @function("fft.fft")
@@ -99,7 +100,7 @@ def rfft(a, n=None, axis=-1, norm=None, out=None):
     a = cast(a, real_as_computed(a))
     axis = axis_of(axis, len(shape_of(a)))
     a, size = whole(a, n, axis)
-    return computed(transforms.rfft, a, factor_of(size, False, norm), axis)
+    return computed(transforms.rfft, a, factor_of(a, size, False, norm), axis)
 
 
 @function("fft.irfft")
@@ -108,7 +109,7 @@ def irfft(a, n=None, axis=-1, norm=None, out=None):
     axis = axis_of(axis, len(shape_of(a)))
     n = checked(2 * (shape_of(a)[axis] - 1) if n is None else n)
     half = fitted(a, n // 2 + 1, axis)
-    return computed(transforms.irfft, half, factor_of(n, True, norm), axis, n)
+    return computed(transforms.irfft, half, factor_of(half, n, True, norm), axis, n)
 
 
 @function("fft.hfft")
