@@ -40,6 +40,8 @@ NAME = "rune.scan"
 
 def scan(step, init, xs=None, *, length=None, reverse=False, checkpoint_every=None, progress=None):
     callable_(NAME, step)
+    if not isinstance(reverse, (bool, np.bool_, int)):
+        raise TypeError(f"{NAME}: reverse must be True or False, got {describe(reverse)}")
     if progress is not None:
         return watched(step, init, xs, length, reverse, checkpoint_every, progress)
     if checkpoint_every is not None:
@@ -142,6 +144,8 @@ def size(name: str, what: str, n: Any, least: int = 0) -> int:
         raise TypeError(f"{name}: {what} must be an int, got {describe(n)}")
     if operator.index(n) < least:
         raise ValueError(f"{name}: {what} must be an int of at least {least}, got {n}")
+    if operator.index(n) >= 1 << 63:
+        raise ValueError(f"{name}: {what} must be an int below 2**63, got {n}")
     return operator.index(n)
 
 
@@ -237,7 +241,8 @@ def stepped(loop: Step, carry: list, rows: list, n: int, reverse: bool) -> Any:
         carry, found = loop([writeable(x) for x in carry], row)
         carry = [owned(x) for x in carry]
         outputs[k] = [owned(x) for x in found]
-    stacks = [stack([o[j] for o in outputs]) for j in range(len(outputs[0]))]
+    paths = loop.outputs.paths("output")
+    stacks = [stack(loop.name, path, [o[j] for o in outputs]) for j, path in enumerate(paths)]
     return finished(carry, loop.carry), finished(stacks, loop.outputs)
 
 
@@ -252,7 +257,14 @@ def writeable(x: Any) -> Any:
     return level.lift(x) if level is not None and isinstance(x, np.ndarray) else x
 
 
-def stack(xs: list) -> Any:
+def stack(name: str, path: str, xs: list) -> Any:
+    """What the steps gave for one leaf of the output, one row each."""
+    shapes = list(dict.fromkeys(type_of(x).shape for x in xs))
+    if len(shapes) > 1:
+        one, other = (list(shape) for shape in shapes[:2])
+        raise ValueError(
+            f"{name}: {path}: shape {one} from one step, {other} from another: give all one shape"
+        )
     if not any(isinstance(x, Value) for x in xs):
         return np.stack(xs)
     dtype = np.result_type(*(type_of(x).dtype for x in xs))

@@ -217,3 +217,19 @@ def test_a_static_argument_without_a_hash_is_named(static, said):
             TypeError, match=rf"^rune\.jit: how: a static argument must be hashable, got {said}"
         ):
             call()
+
+
+def test_options_and_outputs_of_loops_that_do_not_fit():
+    step = lambda c, x: (c, x)
+    for reverse in ("no", np.ones(2), None, 1.0):
+        with pytest.raises(TypeError, match=r"^rune\.scan: reverse must be True or False, got "):
+            rune.scan(step, 0.0, x3, reverse=reverse)
+    for wrap in (lambda f: f, rune.jit):
+        with pytest.raises(ValueError, match=r"^rune\.iterate: max_steps must be an int below 2\*\*63"):
+            wrap(lambda x: rune.iterate(lambda c: c, x, until=lambda c: c > 0, max_steps=10**30))(-1.0)
+        with pytest.raises(ValueError, match=r"^rune\.scan: length must be an int below 2\*\*63"):
+            wrap(lambda x: rune.scan(step, x, None, length=10**30))(-1.0)
+    with pytest.raises(
+        ValueError, match=r"^rune\.scan: output\.a: shape \[1\] from one step, \[2\] from another"
+    ):
+        rune.scan(lambda c, x: (c + 1, {"a": np.zeros(int(c) + 1), "b": x}), 0, x3)
