@@ -12,7 +12,7 @@ from rune.numpy.arguments import asarray, axes_of, axis_of, dtype_of, operand, r
 from rune.numpy.register import function
 from rune.primitives import movement
 from rune.primitives.map import cast
-from rune.primitives.reduce import cumulative, reduce
+from rune.primitives.reduce import cumulative, kept, reduce
 from rune.primitives.scalar import e
 from rune.value import tables
 
@@ -55,9 +55,7 @@ COMBINE = {
 
 def keep(out: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: Any) -> Any:
     """A reduced array, with its axes back as ones where `keepdims`."""
-    if keepdims is MISSING or not keepdims:
-        return out
-    return movement.reshape(out, tuple(1 if k in axes else n for k, n in enumerate(shape)))
+    return out if keepdims is MISSING or not keepdims else kept(out, shape, axes)
 
 
 def reduced(op: str, a: Any, axis: Any = None, keepdims: Any = False, where: Any = True,
@@ -84,8 +82,8 @@ def reduced(op: str, a: Any, axis: Any = None, keepdims: Any = False, where: Any
     if op in ("max", "min") and any(shape[k] == 0 for k in axes):
         if not given:
             raise ValueError(f"zero-size array to reduction operation {op}imum which has no identity")
-        kept = tuple(n for k, n in enumerate(shape) if k not in axes)
-        out = movement.broadcast(cast(operand(initial), dtype), kept)
+        rest = tuple(n for k, n in enumerate(shape) if k not in axes)
+        out = movement.broadcast(cast(operand(initial), dtype), rest)
     else:
         out = reduce(op, a, axes)
         if given:

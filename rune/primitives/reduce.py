@@ -8,6 +8,7 @@ times those behind it.  No division, so zeros are no case.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -33,7 +34,12 @@ ARG = {"argmax": np.argmax, "argmin": np.argmin}
 
 def kept(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     """A reduced `x` with the reduced axes back, of length 1."""
-    return movement.reshape(x, tuple(1 if k in axes else n for k, n in enumerate(shape)))
+    return movement.reshape(x, with_ones(shape, axes))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def with_ones(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(1 if k in axes else n for k, n in enumerate(shape))
 
 
 class Reduce(Primitive):
