@@ -247,7 +247,7 @@ def in_range(indices: list, shape: tuple[int, ...]) -> bool:
         if isinstance(i, Value):
             return False
         bad = (i < -n) | (i >= n)
-        if np.any(bad):
+        if np.count_nonzero(bad):  # np.any takes ten times as long
             worst = int(np.asarray(i)[bad].flat[0]) if np.ndim(i) else int(i)
             raise out_of_range(worst, axis, n)
     return True
