@@ -181,3 +181,11 @@ def test_what_the_compiler_knows_of_an_operand_changes_no_result(ufunc):
     args = np.array([False, True, True, False]), np.array([0.3, np.nan, np.inf, -0.0])
     for got, want in zip(rune.jit(f)(*args), f(*args), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-14)
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_a_convolution_makes_no_array_of_windows(mode):
+    a, v = np.ones(20_000), np.ones(300)
+    loss = lambda a, v: np.sum(np.convolve(a, v, mode) ** 2)
+    for f in (loss, rune.grad(loss, (0, 1))):
+        assert sum(rune.explain(f)(a, v).buffers) < 20 * a.nbytes

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rune
-from rune.primitives import contract, indexing, linalg, map, movement, reduce, special
+from rune.primitives import contract, correlate, indexing, linalg, map, movement, reduce, special
 from rune.primitives.scalar import TABLE
 from rune.trace import record
 from rune.value import box, raw
@@ -105,6 +105,9 @@ PRIMITIVES = [
         lambda a, b: contract.contract(a, b, ((2, 1), (0, 2))),
         (square, rng.standard_normal((3, 2, 3))),
     ),
+    ("correlate", lambda a, v: correlate.correlate(a, v, 0, 0), (x, y[:, :2])),
+    ("correlate beyond", lambda a, v: correlate.correlate(a, v, 2, 1), (x, y[:, :3])),
+    ("correlate one row", lambda a, v: correlate.correlate(a, v, 3, 3), (x[0], y[0])),
     ("solve", lambda a, b: linalg.solve(a, b), (square, rng.standard_normal((2, 3, 2)))),
     ("cholesky", lambda a: linalg.cholesky(a), (spd,)),
     (

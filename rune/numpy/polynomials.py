@@ -9,15 +9,14 @@ import numpy as np
 from rune.numpy.arguments import asarray, dtype_of, inexact, integer, promote, shape_of
 from rune.numpy.elementwise import conjugate
 from rune.numpy.linalg import eigvals, inv, lstsq
-from rune.numpy.products import matmul, times, vector
+from rune.numpy.products import matmul, vector
 from rune.numpy.reductions import reduced
 from rune.numpy.register import function
 from rune.numpy.shapes import entries, swap_last
 from rune.numpy.triangles import vander
+from rune.primitives import correlate as correlation
 from rune.primitives import movement
-from rune.primitives.indexing import gather
 from rune.primitives.map import cast
-from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e
 
 __all__ = ["convolve", "polyval"]
@@ -46,23 +45,15 @@ def correlate(a, v, mode="valid"):
     return slid(a, v, mode)
 
 
-def slid(a: Any, v: Any, mode: str) -> Any:
-    """sum_j a[k + j] v[j], a at least as long as v: a gather of windows and one contraction."""
+def slid(a: Any, v: Any, mode: Any) -> Any:
+    """sum_j a[k + j] v[j], a at least as long as v."""
     n, m = shape_of(a)[0], shape_of(v)[0]
     if not m or not n:
         raise ValueError("v cannot be empty" if not m else "a cannot be empty")
-    before, after = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[named(mode)]
-    if before or after:
-        a = movement.pad(a, (before,), (after,))
-    size = n + before + after - m + 1
-    windows = gather(a, [np.arange(size)[:, None] + np.arange(m)])
-    if dtype_of(v).kind not in "fc" or not (before or after):
-        return times(windows, v, ((1,), (0,)), ((), ()))
-    # What lies beyond the ends is no part of a sum: a 0 there times an infinite v would be NaN.
-    inside = np.zeros(n + before + after, bool)
-    inside[before : before + n] = True
-    inside = np.lib.stride_tricks.sliding_window_view(inside, m)
-    return reduce("sum", e.select(inside, e.mul(windows, v), 0), (1,))
+    beyond = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[named(mode)]
+    if dtype_of(a).kind == "b":  # of booleans, the sum is `or`
+        return cast(correlation.correlate(cast(a, np.int64), cast(v, np.int64), *beyond), bool)
+    return correlation.correlate(a, v, *beyond)
 
 
 MODES = ("valid", "same", "full")

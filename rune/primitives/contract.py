@@ -19,7 +19,7 @@ from rune.primitives.primitive import Primitive, Unknown
 from rune.primitives.scalar import e
 from rune.program import Type, type_of
 
-__all__ = ["contract", "matmul", "swap"]
+__all__ = ["Bilinear", "contract", "matmul", "swap"]
 
 INLINED = 64  # multiplications up to which a product is cheap enough to be computed again
 
@@ -28,9 +28,29 @@ def rest(ndim: int, *taken: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(k for k in range(ndim) if not any(k in axes for axes in taken))
 
 
-class Contract(Primitive):
-    name = "Contract"
+class Bilinear(Primitive):
+    """An operation of two operands, linear in each."""
+
     itself = True
+
+    def jvp(self, primals, tangents, params):
+        (a, b), (da, db) = primals, tangents
+        outs = bind(self, primals, params)
+        terms = []
+        if da is not None:
+            terms += bind(self, [da, b], params)
+        if db is not None:
+            terms += bind(self, [a, db], params)
+        if not terms:
+            return outs, [None]
+        return outs, [terms[0] if len(terms) == 1 else e.add(*terms)]
+
+    def linear_in(self, flags, params):
+        return sum(flags) == 1
+
+
+class Contract(Bilinear):
+    name = "Contract"
 
     def recomputable(self, e):
         a, b = (v.type for v in e.inputs)
@@ -55,21 +75,6 @@ class Contract(Primitive):
         left, right, shape = as_matrices(a.shape, b.shape, params["contracting"], params["batch"])
         a, b = (x.transpose(order).reshape(to) for x, (order, to) in ((a, left), (b, right)))
         return [np.matmul(a, b).reshape(shape)]
-
-    def jvp(self, primals, tangents, params):
-        (a, b), (da, db) = primals, tangents
-        outs = bind(self, primals, params)
-        terms = []
-        if da is not None:
-            terms += bind(self, [da, b], params)
-        if db is not None:
-            terms += bind(self, [a, db], params)
-        if not terms:
-            return outs, [None]
-        return outs, [terms[0] if len(terms) == 1 else e.add(*terms)]
-
-    def linear_in(self, flags, params):
-        return sum(flags) == 1
 
     def transpose(self, cts, args, params):
         (ct,), (a, b) = cts, args
