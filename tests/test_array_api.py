@@ -794,9 +794,7 @@ def dynamic(args, keywords):
     )
 
 
-LIGHT = settings(
-    max_examples=6, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
+LIGHT = settings(max_examples=6, suppress_health_check=list(HealthCheck))
 DEEP = settings(LIGHT, max_examples=400, derandomize=False)
 
 

@@ -422,7 +422,7 @@ MODES = {
     "jit of jvp": lambda f, args, along: rune.jit(lambda x, t: rune.jvp(f, x, t)[0])(args, along),
 }  # fmt: skip
 
-quick = settings(deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(suppress_health_check=list(HealthCheck))
 seeds = st.integers(0, 2**32 - 1)
 
 

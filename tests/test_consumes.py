@@ -74,7 +74,7 @@ def programs(draw):
     return f"def f(x, y, z):\n    {body}", draw(st.sets(pick, min_size=1))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=60)
 @given(programs())
 def test_results_are_those_of_a_call_that_consumes_nothing(program):
     text, names = program

@@ -199,13 +199,8 @@ def test_programs_that_once_disagreed(text, arguments, seed):
 
 
 def law(count):
-    return lambda test: settings(
-        max_examples=count,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )(given(programs())(test))
+    once = settings(max_examples=count, suppress_health_check=list(HealthCheck))
+    return lambda test: once(given(programs())(test))
 
 
 @law(100)

@@ -35,7 +35,7 @@ def insertions(draw):
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(insertions())
 def test_insert(case):
     array, obj, values, axis = case

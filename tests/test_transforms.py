@@ -25,7 +25,7 @@ def same(got, want):
     np.testing.assert_array_equal(got, want)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_every_length_axis_norm_and_layout(data):
     name = data.draw(st.sampled_from(ONE_AXIS))
