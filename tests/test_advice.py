@@ -139,7 +139,9 @@ def test_the_advice_for_a_call_gives_what_numpy_gives(name):
     assert isinstance(error, rune.TracedValueError)
     last = str(error).rpartition("; ")[2]
     assert advice in last
-    assert "write into rune.asarray(plain)" not in str(error)  # what is known of the call stands for the general
+    assert "write into rune.asarray(plain)" not in str(
+        error
+    )  # what is known of the call stands for the general
     np.testing.assert_allclose(better(X), written(X), rtol=1e-14)  # and outside every transformation
     for way in (rune.jit(better), lambda x: rune.jvp(better, (x,), (x,))[0]):
         np.testing.assert_allclose(way(X), written(X), rtol=1e-14)
