@@ -71,14 +71,10 @@ class BandLU(Primitive):
         return [nest.Library(e.outputs, e.inputs, "band_lu", {**e.params, "check": True})]
 
 
-class BandSolve(Primitive):
+class BandSolve(linalg.System):
     """inputs (ab, factors, exchanges, b): x with a x = b, or a^T x = b where `transpose`."""
 
     name = "BandSolve"
-    recompute = False
-
-    def type(self, types, params):
-        return [types[3].strong()]
 
     def evaluate(self, args, params):
         import scipy.linalg
@@ -91,31 +87,12 @@ class BandSolve(Primitive):
             out[k], _ = gbtrs(factors[k].T, *bounds, b[k], exchanges[k] - 1, trans=int(params["transpose"]))
         return [out]
 
-    def jvp(self, primals, tangents, params):
-        (ab, factors, exchanges, _), (dab, _, _, change) = primals, tangents
-        (x,) = bind(self, primals, params)
-        if dab is not None:
-            moved = e.neg(product(dab, x, params["upper"], params["transpose"]))
-            change = moved if change is None else e.add(change, moved)
-        if change is None:
-            return [x], [None]
-        return [x], bind(self, [ab, factors, exchanges, change], params)
-
-    def linear_in(self, flags, params):
-        return list(flags) == [False, False, False, True]
-
-    def transpose(self, cts, args, params):
-        turned = {**params, "transpose": not params["transpose"]}
-        return [None, None, None, *bind(self, [*args[:3], cts[0]], turned)]
-
-    def batch(self, size, args, mapped, params):
-        return bind(self, linalg.stack(size, args, mapped), params), [True]
+    def moved(self, changes, x, params):
+        dab = changes[0]
+        return [] if dab is None else [product(dab, x, params["upper"], params["transpose"])]
 
     def lower(self, e):
         return [nest.Library(e.outputs, e.inputs[1:], "band_solve", dict(e.params))]
-
-    def details(self, params):
-        return "transposed" if params["transpose"] else ""
 
 
 class BandCholesky(Primitive):
@@ -162,14 +139,10 @@ class BandCholesky(Primitive):
         return [nest.Library(e.outputs, e.inputs, "band_cholesky", {"check": True})]
 
 
-class BandCholeskySolve(Primitive):
+class BandCholeskySolve(linalg.System):
     """inputs (ab, factors, b): x with a x = b."""
 
     name = "BandCholeskySolve"
-    recompute = False
-
-    def type(self, types, params):
-        return [types[2].strong()]
 
     def evaluate(self, args, params):
         import scipy.linalg
@@ -181,26 +154,14 @@ class BandCholeskySolve(Primitive):
             out[k], _ = pbtrs(factors[k].T, b[k], lower=1)
         return [out]
 
-    def jvp(self, primals, tangents, params):
-        (ab, factors, _), (dab, _, change) = primals, tangents
-        (x,) = bind(self, primals, params)
-        if dab is not None:
-            moved = e.neg(product(dab, x, type_of(ab).shape[-2] // 2, False))
-            change = moved if change is None else e.add(change, moved)
-        if change is None:
-            return [x], [None]
-        return [x], bind(self, [ab, factors, change], params)
-
-    def linear_in(self, flags, params):
-        return list(flags) == [False, False, True]
+    def moved(self, changes, x, params):
+        dab = changes[0]
+        return [] if dab is None else [product(dab, x, type_of(dab).shape[-2] // 2, False)]
 
     def transpose(self, cts, args, params):
         # a^T is the conjugate of a
         conj = e.conj if type_of(cts[0]).dtype.kind == "c" else lambda x: x
         return [None, None, conj(bind(self, [*args[:2], conj(cts[0])], params)[0])]
-
-    def batch(self, size, args, mapped, params):
-        return bind(self, linalg.stack(size, args, mapped), params), [True]
 
     def lower(self, e):
         return [nest.Library(e.outputs, e.inputs[1:], "band_cholesky_solve", {})]

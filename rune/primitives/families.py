@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from rune.primitives.scalar import e
+from rune.primitives.scalar import constant, e
 from rune.primitives.special import beta_density, gamma_density, no_derivative
 
 __all__ = ["ROWS"]
@@ -77,7 +77,7 @@ DEGREES = {"eval_jacobi": 4, "eval_gegenbauer": 3, "eval_genlaguerre": 3}  # arg
 
 
 def student(df: Any, t: Any) -> Any:
-    scale = e.mul(e.sqrt(df), e.beta(0.5, e.mul(0.5, df)))
+    scale = e.mul(e.sqrt(df), e.beta(constant(0.5, df), e.mul(0.5, df)))
     power = e.mul(e.mul(-0.5, e.add(df, 1.0)), e.log1p(e.div(e.square(t), df)))
     return e.div(e.exp(power), scale)
 
@@ -232,7 +232,7 @@ ROWS = {
     "beip": (kelvin("ber", 1.0),),
     "kerp": (kelvin("kei", -1.0),),
     "keip": (kelvin("ker", 1.0),),
-    "itstruve0": (lambda x, o: e.struve(0.0, x),),
-    "itmodstruve0": (lambda x, o: e.modstruve(0.0, x),),
+    "itstruve0": (lambda x, o: e.struve(constant(0.0, x), x),),
+    "itmodstruve0": (lambda x, o: e.modstruve(constant(0.0, x), x),),
     "wofz": (lambda z, o: e.sub(2j / math.sqrt(math.pi), e.mul(2.0, e.mul(z, o))),),
 }

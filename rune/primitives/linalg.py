@@ -26,7 +26,7 @@ from rune.primitives.scalar import e
 from rune.program import Type, real_dtype, type_of
 
 __all__ = [
-    "cholesky", "conjugate_transpose", "factored", "identity_like", "lu", "row_order",
+    "System", "cholesky", "conjugate_transpose", "factored", "identity_like", "lu", "row_order",
     "solve", "solve_", "stack", "triangular_solve",
 ]  # fmt: skip
 
@@ -94,15 +94,54 @@ def row_order(exchanges: np.ndarray, m: int) -> np.ndarray:
     return order
 
 
-class Solve(Primitive):
-    """inputs (a, lu, perm, b): x with a x = b, or a^T x = b where `transpose`."""
+class System(Primitive):
+    """x with A x = b; inputs: what A is made of, its factors, and b, in which x is linear.
 
-    name = "Solve"
+    What A is made of says all there is of a derivative, dx = solve(..., db - dA x), which the factors at hand
+    serve: they are never differentiated.  `moved` gives the terms of dA x.  The transpose is the same system
+    with `transpose` turned.
+    """
+
     recompute = False
     itself = True
 
+    def moved(self, changes: list, x: Any, params: dict) -> list:
+        """The terms of dA x, given the changes of all inputs but b (None for those that stand)."""
+        raise NotImplementedError(f"{self.name}: moved")
+
     def type(self, types, params):
-        return [types[3].strong()]
+        return [types[-1].strong()]
+
+    def jvp(self, primals, tangents, params):
+        *given, _ = primals
+        *changes, change = tangents
+        (x,) = bind(self, primals, params)
+        for term in self.moved(changes, x, params):
+            change = e.neg(term) if change is None else e.sub(change, term)
+        if change is None:
+            return [x], [None]
+        return [x], bind(self, [*given, change], params)
+
+    def linear_in(self, flags, params):
+        *given, right = flags
+        return right and not any(given)
+
+    def transpose(self, cts, args, params):
+        *given, _ = args
+        turned = {**params, "transpose": not params["transpose"]}
+        return [None] * len(given) + bind(self, [*given, cts[0]], turned)
+
+    def batch(self, size, args, mapped, params):
+        return bind(self, stack(size, args, mapped), params), [True]
+
+    def details(self, params):
+        return "transposed" if params.get("transpose") else ""
+
+
+class Solve(System):
+    """inputs (a, lu, perm, b): x with a x = b, or a^T x = b where `transpose`."""
+
+    name = "Solve"
 
     def evaluate(self, args, params):
         _, lu, perm, b = map(np.asarray, args)
@@ -116,35 +155,12 @@ class Solve(Primitive):
                 out[k] = triangle(lu[k], triangle(lu[k], b[k][perm[k]], lower), upper)
         return [out]
 
-    def jvp(self, primals, tangents, params):
-        a, lu_, perm, _ = primals
-        da, _, _, db = tangents
-        (x,) = bind(self, primals, params)
-        change = db
-        if da is not None:
-            moved = e.neg(matmul(swap(da) if params["transpose"] else da, x))
-            change = moved if db is None else e.add(db, moved)
-        if change is None:
-            return [x], [None]
-        return [x], bind(self, [a, lu_, perm, change], params)
-
-    def linear_in(self, flags, params):
-        return list(flags) == [False, False, False, True]
-
-    def transpose(self, cts, args, params):
-        a, lu_, perm, _ = args
-        turned = {"transpose": not params["transpose"]}
-        return [None, None, None, *bind(self, [a, lu_, perm, cts[0]], turned)]
-
-    def batch(self, size, args, mapped, params):
-        args = stack(size, args, mapped)
-        return bind(self, args, params), [True]
+    def moved(self, changes, x, params):
+        da = changes[0]
+        return [] if da is None else [matmul(swap(da) if params["transpose"] else da, x)]
 
     def lower(self, e):
         return [nest.Library(e.outputs, e.inputs[1:], "lu_solve", dict(e.params))]
-
-    def details(self, params):
-        return "transposed" if params["transpose"] else ""
 
 
 class Cholesky(Primitive):
@@ -200,15 +216,10 @@ def conjugate_transpose(a: Any) -> Any:
     return e.conj(swap(a)) if type_of(a).dtype.kind == "c" else swap(a)
 
 
-class TriangularSolve(Primitive):
+class TriangularSolve(System):
     """inputs (l, b): x with op(l) x = b, reading one triangle of l."""
 
     name = "TriangularSolve"
-    recompute = False
-    itself = True
-
-    def type(self, types, params):
-        return [types[1].strong()]
 
     def evaluate(self, args, params):
         l, b = map(np.asarray, args)
@@ -217,30 +228,14 @@ class TriangularSolve(Primitive):
             out[k] = triangle(l[k], b[k], params)
         return [out]
 
-    def jvp(self, primals, tangents, params):
-        (l, _), (dl, db) = primals, tangents
-        (x,) = bind(self, primals, params)
-        change = db
-        if dl is not None:
-            n = type_of(l).shape[-1]
-            mask = np.tril(np.ones((n, n)), -int(params["unit"]))
-            mask = (mask if params["lower"] else mask.T).astype(type_of(l).dtype)
-            dl = e.mul(dl, mask)
-            moved = e.neg(matmul(swap(dl) if params["transpose"] else dl, x))
-            change = moved if db is None else e.add(db, moved)
-        if change is None:
-            return [x], [None]
-        return [x], bind(self, [l, change], params)
-
-    def linear_in(self, flags, params):
-        return list(flags) == [False, True]
-
-    def transpose(self, cts, args, params):
-        turned = {**params, "transpose": not params["transpose"]}
-        return [None, *bind(self, [args[0], cts[0]], turned)]
-
-    def batch(self, size, args, mapped, params):
-        return bind(self, stack(size, args, mapped), params), [True]
+    def moved(self, changes, x, params):
+        (dl,) = changes
+        if dl is None:
+            return []
+        n = type_of(dl).shape[-1]
+        mask = np.tril(np.ones((n, n)), -int(params["unit"]))
+        dl = e.mul(dl, (mask if params["lower"] else mask.T).astype(type_of(dl).dtype))
+        return [matmul(swap(dl) if params["transpose"] else dl, x)]
 
     def lower(self, e):
         return [nest.Library(e.outputs, e.inputs, "triangular_solve", dict(e.params))]

@@ -27,7 +27,7 @@ import numpy as np
 from rune.level import Value
 from rune.program import Type, real_dtype, type_of
 
-__all__ = ["TABLE", "Row", "e"]
+__all__ = ["TABLE", "Row", "constant", "e"]
 
 
 @dataclasses.dataclass(eq=False)
@@ -42,7 +42,11 @@ class Row:
 
     def __post_init__(self) -> None:
         self.native = self.native or self.name
-        self.short = isinstance(self.ufunc, np.ufunc) and self.ufunc.nin <= 2  # what `Level.scalar` may take
+        # What `Level.scalar` may take: of two operands only NumPy's own, for which a number is weak (SciPy's ask it).
+        own = getattr(np, getattr(self.ufunc, "__name__", ""), None) is self.ufunc
+        self.short = isinstance(self.ufunc, np.ufunc) and (
+            self.ufunc.nin == 1 or (self.ufunc.nin == 2 and own)
+        )
         self.zero = self.tangent is None and (self.partials is None or not any(self.partials))
 
     def operand_dtypes(self, kinds: tuple) -> tuple[np.dtype, ...]:
@@ -193,7 +197,7 @@ def _abs_tangent(tangents, primals, out, params):
 
 def _half(over: str) -> tuple:
     """Partials of maximum and minimum: 1 where the operand wins, half where both are equal."""
-    half = lambda x, y: e.select(e.eq(x, y), _constant(0.5, x), 0.0)
+    half = lambda x, y: e.select(e.eq(x, y), constant(0.5, x), 0.0)
     one = lambda x, y: e.select(getattr(e, over)(x, y), 1.0, half(x, y))
     return lambda x, y, o: one(x, y), lambda x, y, o: one(y, x)
 
@@ -257,7 +261,7 @@ def _logadd(exp):
     return lambda x, y, o: share(x, y), lambda x, y, o: share(y, x)
 
 
-def _constant(c: float, like: Any) -> Any:
+def constant(c: float, like: Any) -> Any:
     """`c` of the dtype of `like`, where nothing else in an expression has it."""
     return type_of(like).dtype.type(c)
 
@@ -348,7 +352,7 @@ row("floor", np.floor)
 row("ceil", np.ceil)
 row("trunc", np.trunc)
 row("rint", np.rint)
-row("heaviside", np.heaviside, None, lambda x, y, o: e.select(e.eq(x, 0.0), _constant(1.0, x), 0.0))
+row("heaviside", np.heaviside, None, lambda x, y, o: e.select(e.eq(x, 0.0), constant(1.0, x), 0.0))
 row("nextafter", np.nextafter, lambda x, y, o: 1.0, None)
 row("gcd", np.gcd)
 row("lcm", np.lcm)

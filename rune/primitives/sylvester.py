@@ -16,7 +16,6 @@ from rune.primitives import linalg
 from rune.primitives.contract import matmul, swap
 from rune.primitives.linalg import identity_like
 from rune.primitives.primitive import Primitive, where_taken
-from rune.primitives.scalar import e
 
 __all__ = ["sylvester"]
 
@@ -57,14 +56,10 @@ class Schur(Primitive):
         return [nest.Library(e.outputs, e.inputs, "schur", {"check": True})]
 
 
-class Sylvester(Primitive):
+class Sylvester(linalg.System):
     """inputs (a, b, ta, za, tb, zb, q): x with a x + x b = q, or a^T x + x b^T = q where `transpose`."""
 
     name = "Sylvester"
-    recompute = False
-
-    def type(self, types, params):
-        return [types[6].strong()]
 
     def evaluate(self, args, params):
         import scipy.linalg
@@ -80,34 +75,14 @@ class Sylvester(Primitive):
             out[k] = over(za @ (y / scale) @ zb.conj().T)
         return [out]
 
-    def jvp(self, primals, tangents, params):
-        *given, _ = primals
-        da, db, *_, change = tangents
-        (x,) = bind(self, primals, params)
+    def moved(self, changes, x, params):
+        da, db, *_ = changes
         turn = swap if params["transpose"] else lambda m: m
-        moved = [] if da is None else [matmul(turn(da), x)]
-        moved += [] if db is None else [matmul(x, turn(db))]
-        for m in moved:
-            change = e.neg(m) if change is None else e.sub(change, m)
-        if change is None:
-            return [x], [None]
-        return [x], bind(self, [*given, change], params)
-
-    def linear_in(self, flags, params):
-        return list(flags) == [False] * 6 + [True]
-
-    def transpose(self, cts, args, params):
-        turned = {"transpose": not params["transpose"]}
-        return [None] * 6 + bind(self, [*args[:6], cts[0]], turned)
-
-    def batch(self, size, args, mapped, params):
-        return bind(self, linalg.stack(size, args, mapped), params), [True]
+        left = [] if da is None else [matmul(turn(da), x)]
+        return left if db is None else [*left, matmul(x, turn(db))]
 
     def lower(self, e):
         return [nest.Library(e.outputs, e.inputs[2:], "sylvester", dict(e.params))]
-
-    def details(self, params):
-        return "transposed" if params["transpose"] else ""
 
 
 schur_, sylvester_ = Schur(), Sylvester()
