@@ -298,7 +298,14 @@ def where(condition, *branches):
 def choose_between(condition: Any, x: Any, y: Any) -> Any:
     condition, x, y = map(operand, (condition, x, y))
     x, y = (np.asarray(v) if type(v) is bool else v for v in (x, y))
-    return e.select(cast(condition, bool), x, y)
+    return e.select(cast(condition, bool), wrapped(x, y), wrapped(y, x))
+
+
+def wrapped(v: Any, beside: Any) -> Any:
+    """A Python int in the integer dtype beside it, as np.where casts it: one that does not fit wraps around."""
+    t = type_of(beside)
+    fits = type(v) is int and -(1 << 63) <= v < 1 << 63 and t.dtype.kind in "iu" and not t.weak
+    return np.asarray(v).astype(t.dtype) if fits else v
 
 
 @function("select")
