@@ -189,3 +189,22 @@ def test_a_convolution_makes_no_array_of_windows(mode):
     loss = lambda a, v: np.sum(np.convolve(a, v, mode) ** 2)
     for f in (loss, rune.grad(loss, (0, 1))):
         assert sum(rune.explain(f)(a, v).buffers) < 20 * a.nbytes
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+def test_one_row_whose_number_is_not_known_is_deleted(axis):
+    x = np.arange(12.0).reshape(3, 4)
+    n = x.size if axis is None else x.shape[axis]
+    f = lambda x, k: np.delete(x, k, axis)
+    for k in range(-n, n):
+        want = np.delete(x, k, axis)
+        np.testing.assert_array_equal(rune.jit(f)(x, np.int64(k)), want)
+        np.testing.assert_array_equal(rune.jit(rune.vmap(f, (None, 0)))(x, np.array([k, 0]))[0], want)
+        kept = rune.jit(rune.grad(lambda x, k: np.sum(f(x, k))))(x, np.int64(k))
+        assert np.sum(kept) == want.size and np.all((kept == 1) == np.isin(x, want))
+    with pytest.raises(IndexError):
+        rune.jit(f)(x, np.int64(n))
+    with pytest.raises(
+        rune.TracedValueError, match=r"^delete: the value is traced by rune\.jit; a shape would depend"
+    ):
+        rune.jit(lambda x: np.delete(x, x[0] > 2, axis))(x)

@@ -9,9 +9,9 @@ import numpy as np
 from rune.numpy.arguments import asarray, axis_of, shape_of
 from rune.numpy.elementwise import isclose
 from rune.numpy.joining import stack
+from rune.numpy.needed import concrete
 from rune.numpy.reductions import reduced
 from rune.numpy.register import attribute, function, method
-from rune.numpy.sets import concrete
 from rune.numpy.shapes import moveaxis, take_axis
 from rune.primitives import movement
 from rune.primitives.scalar import e

@@ -97,6 +97,9 @@ def parsed(operands: tuple) -> tuple[list, tuple, list]:
         inputs, output = subscripts(operands[0])
         arrays = [asarray(x) for x in operands[1:]]
     else:
+        listed = [*operands[1::2], *(operands[-1:] if len(operands) % 2 else ())]
+        if not listed or not all(isinstance(labels, (list, tuple)) for labels in listed):
+            raise ValueError("einsum: give subscripts first, or a list of labels behind each operand")
         named = lambda labels: tuple(k if k is Ellipsis else ("s", int(k)) for k in labels)
         arrays = [asarray(x) for x in operands[0 : len(operands) - len(operands) % 2 : 2]]
         inputs = tuple(map(named, operands[1::2]))

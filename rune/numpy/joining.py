@@ -20,11 +20,13 @@ from rune.numpy.arguments import (
     shape_of,
     shape_to,
 )
+from rune.numpy.needed import concrete
 from rune.numpy.register import function
 from rune.numpy.shapes import array_box, at_least, entries, moveaxis, ravel, rows_of, size_of
 from rune.primitives import movement
 from rune.primitives.indexing import gather
 from rune.primitives.map import cast
+from rune.primitives.scalar import e
 
 __all__ = ["concatenate", "stack"]
 
@@ -210,7 +212,11 @@ def delete(arr, obj, axis=None):
     if axis is None:
         arr, axis = movement.reshape(arr, (size_of(arr),)), 0
     axis = axis_of(axis, len(shape_of(arr)))
-    return rows_of(arr, axis, np.delete(np.arange(shape_of(arr)[axis]), obj))
+    rows = np.arange(shape_of(arr)[axis])
+    if isinstance(obj, Value) and not obj.type.shape and obj.type.dtype.kind in "iu":
+        gone, rest = gather(rows, [obj]), rows[:-1]  # of one row the shape is known, whichever it is
+        return rows_of(arr, axis, e.add(rest, cast(e.ge(rest, gone), np.int64)))
+    return rows_of(arr, axis, np.delete(rows, concrete("delete", obj) if isinstance(obj, Value) else obj))
 
 
 @function("insert")

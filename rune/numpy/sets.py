@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from rune.level import TracedValueError, Value
+from rune.level import Value
 from rune.numpy.arguments import asarray, axes_of, dtype_of, integer, shape_of
 from rune.numpy.joining import concatenate
+from rune.numpy.needed import concrete, dependent
 from rune.numpy.register import function, method
 from rune.numpy.shapes import array_box
 from rune.numpy.sorting import flat, take
@@ -23,30 +24,7 @@ from rune.primitives.reduce import reduce
 from rune.primitives.scalar import e
 from rune.value import unbox
 
-__all__ = ["concrete", "dependent", "flatnonzero"]
-
-
-def dependent(name: str, x: Any) -> TracedValueError:
-    if name in ("array_repr", "array_str", "array2string", "tobytes"):
-        rest = (
-            "its numbers are not known here: write str(x), which shows what is, or print the result outside"
-        )
-    elif name.startswith("unique"):
-        rest = "a shape would depend on values: write s = np.sort(x), and np.diff(s) != 0 for a mask of what is new"
-    else:
-        rest = "a shape would depend on values: write np.where(mask, x, 0), or a reduction with where=mask"
-    return TracedValueError(f"{name}: the value is traced by {x.level.name}; {rest}")
-
-
-def concrete(name: str, x: Any) -> np.ndarray:
-    """The numbers of a value, where its level knows them."""
-    x = asarray(x)
-    if not isinstance(x, Value):
-        return x
-    try:
-        return np.asarray(x.level.concrete(x))
-    except TracedValueError:
-        raise dependent(name, x) from None
+__all__ = ["flatnonzero"]
 
 
 @function("nonzero", method="nonzero")

@@ -359,8 +359,8 @@ def repeat(a, repeats, axis=None):
     return rows_of(a, axis, np.repeat(np.arange(shape[axis]), repeats))
 
 
-def rows_of(a: Any, axis: int, rows: np.ndarray) -> Any:
-    """a[..., rows, ...] along one axis, for constant rows."""
+def rows_of(a: Any, axis: int, rows: Any) -> Any:
+    """a[..., rows, ...] along one axis."""
     n = len(shape_of(a))
     front = movement.permute(a, (axis, *(k for k in range(n) if k != axis)))
     out = gather(front, [rows])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import rune.numpy  # noqa: F401  (fills the tables)
-from rune.numpy.sets import concrete
+from rune.numpy.needed import concrete
 from rune.value import tables
 
 __all__ = ["KINDS", "names", "support", "text"]
@@ -31,7 +31,7 @@ REFUSED = {
     "a dtype that depends on values": "min_scalar_type",
 }
 KNOWN = {"real_if_close", "place"}
-OTHERWISE = {"where", "ix_"}  # they need values for a case of their own
+OTHERWISE = {"where", "ix_", "delete"}  # they need values for a case of their own
 
 
 def names() -> Iterator[tuple[str, Any]]:
