@@ -411,3 +411,46 @@ def test_a_static_leaf_among_those_of_all_lanes_is_what_it_is(wrap):
     got = wrap(rune.vmap(f, axis_name="batch", out_axes=None))(x3)
     assert got["name"] == "a text" and got["none"] is None
     np.testing.assert_array_equal(got["x"], x3)
+
+
+# Lanes that do not take a loop ------------------------------------------------------------------------
+
+twice = {"length": 2, "checkpoint_every": 1}
+FAILING = {
+    "index": lambda x, k: np.sin(x) * x[k % 3],
+    "solve": lambda x, k: np.linalg.solve(np.diag(x**2) + 2 * np.eye(3), x),
+    "check": lambda x, k: (rune.check(np.all(x < 99), "x is bounded"), np.sin(x))[1],
+    "callback": lambda x, k: np.sin(x) * rune.callback(lambda k: np.float64(k), np.float64(0), k),
+}
+REPEATED = {
+    "kept": lambda f: f,
+    "remat": lambda f: rune.remat(f),
+    "checkpoints": lambda f: lambda x, k: rune.scan(lambda c, _: (f(c, k), None), x, **twice)[0],
+    "both": lambda f: REPEATED["checkpoints"](rune.remat(f)),
+}
+LOOPS = {
+    "scan": lambda f: lambda x, k: rune.scan(lambda c, _: (f(c, k), None), x, length=3)[0],
+    "iterate": lambda f: (
+        lambda x, k: rune.iterate(
+            lambda s: (f(s[0], k), s[1] + 1), (x, 0), until=lambda s: s[1] > k % 3, max_steps=4
+        )[0]
+    ),
+}
+TAKEN = {
+    "cond": lambda f: lambda x, k: rune.cond(k == 4, f, lambda x, k: x, x, k),
+    "switch": lambda f: lambda x, k: rune.switch(k % 2, [f, lambda x, k: x], x, k),
+    "steps": LOOPS["iterate"],
+}
+
+
+@pytest.mark.parametrize("taken", TAKEN.values(), ids=TAKEN)
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+@pytest.mark.parametrize("repeat", REPEATED.values(), ids=REPEATED)
+@pytest.mark.parametrize("f", FAILING.values(), ids=FAILING)
+def test_a_gradient_of_lanes_that_take_a_loop_or_not_is_each_lanes_own(f, repeat, loop, taken):
+    whole = taken(loop(repeat(f)))
+    gradient = rune.grad(lambda x, k: np.sum(whole(x, k) * x3))
+    xs, ks = np.stack([x3, 0.5 * x3, -x3]), np.array([3, 4, 0])
+    want = [gradient(x, k) for x, k in zip(xs, ks, strict=True)]
+    for mapped in (rune.vmap(gradient), rune.jit(rune.vmap(gradient))):
+        np.testing.assert_allclose(mapped(xs, ks), want, rtol=1e-8)

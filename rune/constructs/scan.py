@@ -260,7 +260,8 @@ class Scan(Primitive):
         return {**params, "step": derive.repeated(params["step"])}
 
     def guarded(self, args, params, taken):
-        return [*args, taken], {**params, "step": derive.guarded(params["step"])}
+        args, count = self.counted(args, params)
+        return [*args, taken, *count], {**params, "step": derive.guarded(params["step"])}
 
     def lower(self, eq):
         p = eq.params
