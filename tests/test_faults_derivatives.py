@@ -148,3 +148,53 @@ def test_gradients_by_complex_arguments_are_checked(f, order):
     wrong = rune.custom_jvp(lambda z: (f(z), lambda dz: rune.jvp(f, (z,), (dz * 1j,))[1]))
     with pytest.raises(AssertionError, match=r"^rune.check_grads: along direction 0 of order 1"):
         rune.check_grads(wrong, z, order=order)
+
+
+# What a repeated function captures --------------------------------------------------------------------
+
+
+def rebound(wrap, x):
+    for weight in (1.5, 0.5, 2.0):
+        x = wrap(lambda x: np.sin(weight * x))(x)
+    return x
+
+
+def written_into(wrap, x):
+    weight = np.array([1.0, 2.0, 3.0])
+    x = wrap(lambda x: np.sin(weight * x))(x)
+    weight[:] = 7.0
+    return x
+
+
+def held(wrap, x):
+    held = {"weight": 2.0}
+    x = wrap(lambda x: np.sin(held["weight"] * x))(x)
+    held["weight"] = 7.0
+    return x
+
+
+def steps(wrap, x):
+    n = 3
+    step, until = lambda s: (np.sin(s[0]), s[1] + 1), lambda s: s[1] >= n
+    x = wrap(lambda x: rune.iterate(step, (x, 0), until=until, max_steps=5)[0])(x)
+    n = 1
+    return x
+
+
+def read(wrap, x):
+    weight = 2.0
+    x = wrap(lambda x: np.sin(weight * x) if np.sum(x) > 0 else x)(x)
+    weight = 7.0
+    return x
+
+
+@pytest.mark.parametrize("f", [rebound, written_into, held, steps, read])
+def test_what_runs_again_in_the_backward_pass_is_what_ran(f):
+    x = np.array([0.3, 0.7, -0.2])
+    loss = lambda wrap: lambda x: np.sum(f(wrap, x) ** 2)
+    same, repeated = loss(lambda f: f), loss(rune.remat)
+    np.testing.assert_allclose(rune.grad(repeated)(x), rune.grad(same)(x), rtol=1e-12)
+    np.testing.assert_allclose(rune.vjp(repeated, x)[1](1.0)[0], rune.grad(same)(x), rtol=1e-12)
+    if f is not read:  # whose branch hangs on a value
+        np.testing.assert_allclose(rune.hessian(repeated)(x), rune.hessian(same)(x), rtol=1e-9)
+        np.testing.assert_allclose(rune.jit(rune.grad(repeated))(x), rune.grad(same)(x), rtol=1e-12)

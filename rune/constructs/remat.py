@@ -1,9 +1,9 @@
 """remat: a function whose intermediates are computed again in the backward pass instead of kept.
 
 Inside a trace it is a call whose linear half starts from the arguments alone.  Under eager
-differentiation the record holds one operation, which runs the function again when it is transposed.
-Values that the function captures are arguments too, and what it adds to totals are results: a function
-that captures what has a derivative, or adds, is traced, and its program is what runs again.
+differentiation the record holds one operation, which runs its program again when it is transposed.
+Values that the function captures are arguments too, and what it adds to totals are results: the function
+is traced, and its program is what runs again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rune.batch import Batch, Lanes
 from rune.constructs.call import call
 from rune.constructs.custom import highest
 from rune.jvp import Forward, apart
-from rune.level import TracedValueError, Value, apply, bind, opened, tracing
+from rune.level import TracedValueError, apply, bind, opened, tracing
 from rune.linear import Recorder, Tangent, transpose
 from rune.primitives.primitive import Primitive, to_unknown, zeros
 from rune.program import type_of
@@ -147,9 +147,7 @@ def differentiated(level: Forward, run: Any, values: list, totals: list) -> list
         return run(values)  # forward mode has no backward pass to keep anything for
     # At this level, without tangents: a custom rule inside is applied here and not by a level around.
     outs = run([level.dual(p, None) for p in primals])
-    if totals or any(captured(level, x) for x in outs):
-        return traced(level, run, values, outs)
-    return recorded(level, run, pairs, outs)
+    return traced(level, run, values, outs)
 
 
 def recorded(level: Forward, run: Any, pairs: list, outs: list) -> list:
@@ -165,13 +163,12 @@ def recorded(level: Forward, run: Any, pairs: list, outs: list) -> list:
     return [level.dual(p, next(changes) if type_of(p).inexact else None) for p in results]
 
 
-def captured(level: Forward, x: Any) -> bool:
-    """Whether a result of a function of no tangent depends on a captured value that `again` must know."""
-    return isinstance(x, Value) and (x.level.depth > level.depth or level.open(x)[1] is not None)
-
-
 def traced(level: Forward, run: Any, values: list, outs: list) -> list:
-    """The function's program over its arguments and captures; a function that reads values just runs."""
+    """The function's program over its arguments and captures; a function that reads values just runs.
+
+    Running the function itself again would read the names and arrays that it captures as they are by then:
+    a name that a loop rebinds, or an array written into, would give the derivative of another function.
+    """
     try:
         program, captures = record(NAME, [type_of(x) for x in values], run, [])
     except TracedValueError:

@@ -491,6 +491,9 @@ def remat(f: Callable[_P, _R]) -> Callable[_P, _R]:
     arguments only, and runs twice. Additions to totals count once; a host call runs again where the
     derivative needs what it returned.
 
+    What runs again is the traced program of ``f``, with what ``f`` captured as it was at the call. A
+    function that reads a value, as an ``if`` does, has no such program; its intermediates are kept.
+
     >>> rune.grad(rune.remat(lambda x: np.sum(np.exp(np.sin(x)))))(np.array([0.0]))
     array([1.])
     """
