@@ -419,14 +419,11 @@ twice = {"length": 2, "checkpoint_every": 1}
 FAILING = {
     "index": lambda x, k: np.sin(x) * x[k % 3],
     "solve": lambda x, k: np.linalg.solve(np.diag(x**2) + 2 * np.eye(3), x),
-    "check": lambda x, k: (rune.check(np.all(x < 99), "x is bounded"), np.sin(x))[1],
     "callback": lambda x, k: np.sin(x) * rune.callback(lambda k: np.float64(k), np.float64(0), k),
 }
 REPEATED = {
-    "kept": lambda f: f,
-    "remat": lambda f: rune.remat(f),
+    "remat": rune.remat,
     "checkpoints": lambda f: lambda x, k: rune.scan(lambda c, _: (f(c, k), None), x, **twice)[0],
-    "both": lambda f: REPEATED["checkpoints"](rune.remat(f)),
 }
 LOOPS = {
     "scan": lambda f: lambda x, k: rune.scan(lambda c, _: (f(c, k), None), x, length=3)[0],
