@@ -312,3 +312,15 @@ def test_a_slice_is_static(s):
     np.testing.assert_array_equal(f(x, s), x[s])
     f(x, copy.copy(s))
     assert f.stats().traces == 1
+
+
+def test_a_call_that_needs_much_memory_takes_numpy_s():
+    def loss(x):
+        return np.sum(rune.scan(lambda c, r: (c + r, c + r), 0.0, x)[1] ** 2)
+
+    g, x = rune.jit(rune.grad(loss)), np.ones(9_000_000)
+    assert sum(rune.explain(g)(x).buffers) > 64 << 20
+    want = 2 * np.cumsum(np.arange(9_000_000.0, 0.0, -1.0))[::-1]
+    for _ in range(2):
+        np.testing.assert_allclose(g(x), want, rtol=1e-12)
+    assert g._direct is None  # the native call gets its memory from the C library

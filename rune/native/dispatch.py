@@ -21,11 +21,11 @@ from .unit import STATUS
 
 MOST = 48  # arguments or results; more go through Python
 RELEASE = 1 << 15  # elements read and written from which the GIL is released
-KEEP = 64 << 20  # bytes up to which a workspace is kept for the next call, of whatever program
+KEEP = 64 << 20  # bytes of the largest workspace: it is kept for the next call, of whatever program
 POOL = np.zeros(1, np.int64)  # the workspace that no call uses; its first word is its size
 # words of the table
 (INPUTS, OUTPUTS, MAIN, EXTERNS, SIZE, ARRAY, FALLBACK, SINGLE, FREES, WORKSPACE, NEW, RETURN, SAVE, RESTORE, TUPLE,
- VECTORCALL, MALLOC, FREE, DECREF, KEEPS, HEADER) = range(21)  # fmt: skip
+ VECTORCALL, MALLOC, FREE, DECREF, HEADER) = range(20)  # fmt: skip
 
 TEXT = """
 define ptr @call(ptr %self, ptr %args, i64 %nargs) nounwind {{
@@ -205,19 +205,13 @@ after:
   %had = icmp ne ptr %ws, null
   br i1 %had, label %put, label %judge
 put:
-  %keeps.p = getelementptr i64, ptr %t, i64 {KEEPS}
-  %keeps = load i64, ptr %keeps.p
-  %keep = icmp ne i64 %keeps, 0
-  br i1 %keep, label %store, label %drop
-store:
   %other.ws = atomicrmw xchg ptr %ws.slot, ptr %ws seq_cst
   %surplus = icmp ne ptr %other.ws, null
   br i1 %surplus, label %drop, label %judge
 drop:
-  %gone = phi ptr [ %ws, %put ], [ %other.ws, %store ]
   %free.p = getelementptr i64, ptr %t, i64 {FREE}
   %free = load ptr, ptr %free.p
-  call void %free(ptr %gone)
+  call void %free(ptr %other.ws)
   br label %judge
 judge:
   %failed = load i64, ptr %status
@@ -337,8 +331,8 @@ def direct(executable: Any, fallback: Callable, single: bool = False, numbers: t
     the arguments are others, or the program fails, `fallback(*args)` answers.
     """
     types, results, layouts = executable._types, executable._results, executable._layouts
-    if len(types) > MOST or len(results) > MOST or executable.report.host_calls:
-        return None
+    if len(types) > MOST or len(results) > MOST or executable.report.host_calls or executable._size > KEEP:
+        return None  # NumPy's large arrays are of huge pages, which cost less to touch for the first time
     words: list[int] = [0] * HEADER
     for slot, value in api().items():
         words[slot] = value
@@ -359,7 +353,7 @@ def direct(executable: Any, fallback: Callable, single: bool = False, numbers: t
     words[INPUTS], words[OUTPUTS], words[MAIN] = len(types), len(results), executable._tracker["main"]
     words[EXTERNS], words[SIZE] = ctypes.addressof(executable._externs), size
     words[FALLBACK], words[SINGLE], words[FREES] = id(fallback), int(single), int(work > RELEASE)
-    words[KEEPS], words[WORKSPACE] = int(size <= KEEP), POOL.ctypes.data
+    words[WORKSPACE] = POOL.ctypes.data
     table = np.array(words, np.int64).view(Table)
     table.held = (executable, fallback)
     make = ctypes.pythonapi.PyCFunction_NewEx
