@@ -648,9 +648,10 @@ def scan(
     Raises:
         ValueError: where ``xs`` is a scalar, or its leaves differ in length, or ``length`` differs
             from theirs, before any step runs; where the carry changes:
-            ``rune.scan: h: shape [3] in the carry the step returned, [2] in the carry it received``.
-        TypeError: where ``step`` is not callable or does not return a pair, or a leaf is neither array,
-            number nor hashable.
+            ``rune.scan: h: shape [3] in the carry the step returned, [2] in the carry it received``; where
+            the outputs of two steps differ in structure or shape.
+        TypeError: where ``step`` is not callable or does not return a pair, ``reverse`` is no boolean, or
+            a leaf is neither array, number nor hashable.
     """
 
 def map(f: Callable[[Any], _R], xs: Any) -> _R:
@@ -936,8 +937,8 @@ def jit(
     (1, 1)
 
     **Keys.** Calls share a program when their arguments agree in structure, dtypes, shapes and
-    static values. Python ints, booleans, strings, enums and other hashable values that are no arrays
-    are static: each value, with its type, has a program of its own. Python floats and complex
+    static values. Python ints, booleans, strings, enums, slices and other hashable values that are no
+    arrays are static: each value, with its type, has a program of its own. Python floats and complex
     numbers are values, weak as NumPy has them. ``static_argnames`` names further arguments that are
     static. Every retrace is logged (logger ``rune``, level DEBUG) with the first difference:
     ``rune.jit: retrace: 1.window: int 3 here, int 2 in the previous key``. After several in a row that
